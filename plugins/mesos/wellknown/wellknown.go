@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wellknown names every annotation, label and taint that the product reads or writes on Kubernetes objects and
+// every label it puts on Mesos tasks. Keys are fixed; text that comes from users goes into values only.
+package wellknown
+
+// Domain is the key domain of the product.
+const Domain = "kube-mesos.io"
+
+// Annotations that the Binding of a pod carries. Anybody can write them, so they are hints: a record counts only if
+// its task id belongs to the pod's UID and Mesos knows the task.
+const (
+	// TaskIDAnnotation is the id of the Mesos task that holds the pod's resources.
+	TaskIDAnnotation = Domain + "/task-id"
+	// AgentIDAnnotation is the id of the Mesos agent that the task was launched on.
+	AgentIDAnnotation = Domain + "/agent-id"
+	// FrameworkIDAnnotation is the id of the Mesos framework that launched the task.
+	FrameworkIDAnnotation = Domain + "/framework-id"
+	// ExecutorIDAnnotation is the id of the Mesos executor that looks after the task.
+	ExecutorIDAnnotation = Domain + "/executor-id"
+	// ResourcesAnnotation is what the task holds, as Mesos writes it: `cpus:0.5;mem:128;ports:[31000-31000]`.
+	ResourcesAnnotation = Domain + "/resources"
+)
+
+// Annotations that a user sets on a pod.
+const (
+	// RoleAnnotation picks one of the roles that the pod's namespace may use; without it the namespace's first role counts.
+	RoleAnnotation = Domain + "/role"
+)
+
+// Annotations on the ConfigMap that keeps the framework id.
+const (
+	// ConfirmNewFrameworkAnnotation, set to the removed framework id, lets the scheduler register a new framework
+	// although bound pods exist.
+	ConfirmNewFrameworkAnnotation = Domain + "/confirm-new-framework"
+	// ReleaseStopAnnotation, set to the time shown in the stop's message, releases a protective stop on removals.
+	ReleaseStopAnnotation = Domain + "/release-stop"
+)
+
+// Labels of a Mesos task.
+const (
+	// NamespaceTaskLabel is the namespace of the task's pod.
+	NamespaceTaskLabel = Domain + "/namespace"
+	// PodTaskLabel is the name of the task's pod.
+	PodTaskLabel = Domain + "/pod"
+	// UIDTaskLabel is the UID of the task's pod.
+	UIDTaskLabel = Domain + "/uid"
+)
+
+// Labels and annotations on nodes.
+const (
+	// AttributeLabelPrefix precedes the name of a Mesos agent attribute in a node label.
+	AttributeLabelPrefix = "attribute." + Domain + "/"
+	// NodeAgentIDAnnotation is the id of the agent that serves the node.
+	NodeAgentIDAnnotation = Domain + "/agent-id"
+)
+
+// Taints on nodes. All have effect NoSchedule: they keep new pods away and remove nothing.
+const (
+	// UnreachableTaint marks a node whose agent the Mesos master cannot reach.
+	UnreachableTaint = Domain + "/agent-unreachable"
+	// DrainingTaint marks a node whose agent an operator drains.
+	DrainingTaint = Domain + "/agent-draining"
+)
