@@ -3,13 +3,16 @@
 #
 # Builds the programs of a Kubernetes control plane (etcd, kube-apiserver, kube-controller-manager, kubectl, kwok and
 # kubemark, which is the real kubelet over a fake container runtime) from Go modules into .tools/. Nothing is
-# downloaded but modules. It builds only what is missing or older than hack/tools/go.sum.
+# downloaded but modules. It builds only what is missing or of another version.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 out="$PWD/.tools"
 mkdir -p "$out"
-key="$(cat hack/tools/go.mod hack/tools/go.sum hack/control-plane.sh | sha256sum | cut -d' ' -f1) $(go env GOVERSION)"
+if command -v flock >/dev/null; then
+  exec 9>"$out/.lock"
+  flock -n 9 || { echo "waiting for another build of the control plane ..."; flock 9; }
+fi
 
 cd hack/tools
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
@@ -17,6 +20,7 @@ minor=${version#v1.}
 minor=${minor%%.*}
 v=k8s.io/component-base/version
 ldflags="-s -w -X $v.gitVersion=$version -X $v.gitMajor=1 -X $v.gitMinor=$minor -X $v.gitTreeState=clean"
+key="$(cat go.mod go.sum | git hash-object --stdin) $(go env GOVERSION) $ldflags"
 
 programs=(
   etcd=go.etcd.io/etcd/server/v3
@@ -27,6 +31,24 @@ programs=(
   kubemark=k8s.io/kubernetes/cmd/kubemark
 )
 
+# build NAME PACKAGE: builds one program and says every 20 seconds that it still does.
+build() {
+  local start=$SECONDS last=$SECONDS
+  go build -ldflags "$ldflags" -o "$out/$1" "$2" &
+  local pid=$!
+  trap 'kill "$pid" 2>/dev/null || true' EXIT
+  while kill -0 "$pid" 2>/dev/null; do
+    sleep 0.2
+    if ((SECONDS - last >= 20)); then
+      last=$SECONDS
+      echo "  still building $1 ($((SECONDS - start)) s) ..."
+    fi
+  done
+  trap - EXIT
+  wait "$pid"
+  echo "built $1 in $((SECONDS - start)) s"
+}
+
 n=0
 for p in "${programs[@]}"; do
   n=$((n + 1))
@@ -35,19 +57,16 @@ for p in "${programs[@]}"; do
     continue
   fi
   echo "building $name ($n of ${#programs[@]}; the first build of all takes about ten minutes on two cores) ..."
-  start=$SECONDS
-  go build -ldflags "$ldflags" -o "$out/$name" "${p#*=}"
+  build "$name" "${p#*=}"
   echo "$key" >"$out/.$name.key"
-  echo "built $name in $((SECONDS - start)) s"
 done
 
-# The stages by which kwok plays a kubelet are data files of its module.
+# The stages by which kwok plays a kubelet's node are data files of its module. The stages of pods are the tests' own
+# (test/cluster/testdata/kwok.yaml).
 stages=$(go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
-: >"$out/kwok-stages.yaml.new"
-for f in node/fast/node-initialize.yaml node/heartbeat/node-heartbeat.yaml \
-  pod/general/pod-create.yaml pod/general/pod-ready.yaml pod/general/pod-complete.yaml \
-  pod/general/pod-delete.yaml pod/general/pod-remove-finalizer.yaml; do
-  [[ -f $stages/$f ]] || continue
-  { echo '---'; cat "$stages/$f"; echo; } >>"$out/kwok-stages.yaml.new"
-done
-mv "$out/kwok-stages.yaml.new" "$out/kwok-stages.yaml"
+for f in node/fast/node-initialize.yaml node/heartbeat/node-heartbeat.yaml; do
+  echo '---'
+  cat "$stages/$f"
+  echo
+done >"$out/kwok-node-stages.yaml.new"
+mv "$out/kwok-node-stages.yaml.new" "$out/kwok-node-stages.yaml"
