@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"slices"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/taskinfo"
+)
+
+// agent is what is known of one Mesos agent.
+type agent struct {
+	id, hostname, node string
+	attributes         []mesos.Attribute
+	domain             *mesos.DomainInfo
+	offers             map[string]*offer
+	pools              map[PoolKey]*pool
+	tasks              map[string]*Task // with a task id, not terminal
+	trouble            Trouble
+	unavailable        Unavailability
+	grew               uint64 // ledger version at which it last had more room
+	gone               bool   // removed from the master; kept while tasks name it
+}
+
+// Trouble says why an agent gets no new tasks.
+type Trouble string
+
+// The kinds of trouble. They are words for reasons and taints, too.
+const (
+	NoTrouble   Trouble = ""
+	AgentUnreachable Trouble = "unreachable"
+	AgentDraining    Trouble = "draining"
+	AgentAmbiguous   Trouble = "ambiguous"
+)
+
+// Unavailability is a maintenance window; a zero Duration has no end.
+type Unavailability struct {
+	Start    time.Time
+	Duration time.Duration
+}
+
+// Covers says whether an agent should get no new tasks at a time: the window has begun, or begins within lead, and it
+// has not ended.
+func (u Unavailability) Covers(now time.Time, lead time.Duration) bool {
+	return !u.Start.IsZero() && !now.Add(lead).Before(u.Start) && (u.Duration == 0 || now.Before(u.Start.Add(u.Duration)))
+}
+
+// pool is the room on an agent for one role.
+type pool struct {
+	offered  resources.Offered // the sum of the live offers
+	expected resources.Offered // rests of accepted offers that have not been offered again yet
+	until    time.Time         // when expected stops to count
+	claimed  resources.Amounts // of Claimed and Unheld tasks
+	ports    map[int32]int     // ports of those, with how many claim each
+	executor executor
+}
+
+// executor is the state of the one executor that new tasks of a pool use.
+type executor struct {
+	phase     executorPhase
+	id        string
+	resources []mesos.Resource
+	digest    string
+}
+
+type executorPhase int
+
+const (
+	noExecutor        executorPhase = iota
+	executorLaunching               // paid for by an ACCEPT whose first status has not come
+	executorRunning
+)
+
+func (p *pool) forgetOffers() {
+	p.offered, p.expected = resources.Offered{}, resources.Offered{}
+}
+
+func (p *pool) charge(n resources.Need) {
+	p.claimed = p.claimed.Add(n.Amounts)
+	for _, port := range n.Ports {
+		if p.ports == nil {
+			p.ports = map[int32]int{}
+		}
+		p.ports[port]++
+	}
+}
+
+func (p *pool) discharge(n resources.Need) {
+	p.claimed = p.claimed.Sub(n.Amounts)
+	for _, port := range n.Ports {
+		if p.ports[port]--; p.ports[port] <= 0 {
+			delete(p.ports, port)
+		}
+	}
+}
+
+// headroom is what new claims may take: offered and expected, less what is claimed, less the executor's own
+// resources while the next ACCEPT would have to pay for it.
+func (p *pool) headroom(executor resources.Amounts, now time.Time) resources.Amounts {
+	room := p.offered.Amounts.Sub(p.claimed)
+	if now.Before(p.until) {
+		room = room.Add(p.expected.Amounts)
+	}
+	if p.executor.phase == noExecutor {
+		room = room.Sub(executor)
+	}
+	return room
+}
+
+// freePorts is the set of ports that new claims may take.
+func (p *pool) freePorts(now time.Time) resources.PortSet {
+	free := p.offered.Ports
+	if now.Before(p.until) {
+		free = free.Union(p.expected.Ports)
+	}
+	if len(p.ports) == 0 {
+		return free
+	}
+	taken := make([]int32, 0, len(p.ports))
+	for port := range p.ports {
+		taken = append(taken, port)
+	}
+	return free.Minus(resources.PortsOf(taken...))
+}
+
+func (a *agent) pool(key PoolKey) *pool {
+	p := a.pools[key]
+	if p == nil {
+		p = &pool{}
+		a.pools[key] = p
+	}
+	return p
+}
+
+// agentOf returns the record of an agent, new if need be.
+func (l *Ledger) agentOf(id, node string) *agent {
+	a := l.agents[id]
+	if a == nil {
+		a = &agent{id: id, offers: map[string]*offer{}, pools: map[PoolKey]*pool{}, tasks: map[string]*Task{}}
+		l.agents[id] = a
+	}
+	if a.node == "" && node != "" {
+		a.node = node
+		l.byNode[node] = append(l.byNode[node], a)
+	}
+	return a
+}
+
+// serve decides which agent a node's room comes from, now that a has made an offer. Two agents that both offer are
+// never guessed between. One that offers replaces another that does not.
+func (l *Ledger) serve(a *agent) {
+	rivals := l.byNode[a.node]
+	offering := 0
+	for _, other := range rivals {
+		if len(other.offers) > 0 {
+			offering++
+		}
+	}
+	for _, other := range rivals {
+		trouble := other.trouble
+		switch {
+		case offering > 1 && len(other.offers) > 0:
+			trouble = AgentAmbiguous
+		case other.trouble == AgentAmbiguous:
+			trouble = NoTrouble
+		}
+		if trouble != other.trouble {
+			other.trouble = trouble
+			l.grow(other)
+		}
+	}
+	// The one that offers comes first: it is the one that lookups by node find.
+	if i := slices.Index(rivals, a); i > 0 {
+		rivals[0], rivals[i] = rivals[i], rivals[0]
+		l.touch(rivals[i])
+	}
+}
+
+// current returns the agent that serves a node, nil if none is known.
+func (l *Ledger) current(node string) *agent {
+	if agents := l.byNode[node]; len(agents) > 0 {
+		return agents[0]
+	}
+	return nil
+}
+
+// AgentGone notes that the master has removed an agent (FAILURE without an executor). Its tasks' fates come as
+// updates or have to be reconciled.
+func (l *Ledger) AgentGone(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.agents[id]
+	if a == nil {
+		return
+	}
+	for offerID := range a.offers {
+		l.dropOffer(offerID)
+		l.fates.Rescinded++
+	}
+	for _, p := range a.pools {
+		p.forgetOffers()
+		p.executor = executor{digest: p.executor.digest}
+	}
+	a.gone = true
+	l.touch(a)
+}
+
+// ExecutorGone notes that an executor has ended (FAILURE with an executor). The next ACCEPT pays for a new one.
+func (l *Ledger) ExecutorGone(agentID, executorID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.agents[agentID]; a != nil {
+		l.executorEnded(a, executorID)
+	}
+}
+
+func (l *Ledger) executorEnded(a *agent, executorID string) {
+	for _, p := range a.pools {
+		if p.executor.id == executorID && executorID != "" {
+			p.executor = executor{digest: p.executor.digest}
+			l.touch(a)
+		}
+	}
+}
+
+// executorSeen notes that an executor lives: a task of its answered, or an offer names it.
+func (l *Ledger) executorSeen(a *agent, executorID string) {
+	for _, p := range a.pools {
+		if p.executor.id == executorID && p.executor.phase == executorLaunching {
+			p.executor.phase = executorRunning
+			l.touch(a)
+		}
+	}
+}
+
+// adoptExecutor learns from an offer which executors of ours run on its agent. One whose description is the present
+// one is used for new tasks; others drain. A running one that the offer does not name has ended unnoticed.
+func (l *Ledger) adoptExecutor(a *agent, key PoolKey, named []mesos.ExecutorID) {
+	p := a.pool(key)
+	if p.executor.digest == "" {
+		p.executor.digest = l.options.Executor.Digest(a.node, key.Role, key.Revocable)
+	}
+	best := taskinfo.ExecutorID{Incarnation: -1}
+	for _, n := range named {
+		if n.Value == p.executor.id {
+			l.executorSeen(a, n.Value)
+			return
+		}
+		if e, ok := taskinfo.ParseExecutorID(n.Value); ok && e.Digest == p.executor.digest && e.Kind != resources.Other && e.Incarnation > best.Incarnation {
+			best = e
+		}
+	}
+	if p.executor.phase == executorLaunching {
+		return // the offer may be older than the ACCEPT
+	}
+	p.executor = executor{digest: p.executor.digest}
+	if best.Incarnation >= 0 {
+		p.executor.phase, p.executor.id = executorRunning, best.String()
+		p.executor.resources = resources.ExecutorResources(l.options.Executor.Amounts, key.Role, best.Kind, key.Revocable)
+	}
+	l.touch(a)
+}
+
+// SetTrouble marks or clears an agent's trouble.
+func (l *Ledger) SetTrouble(agentID string, t Trouble) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.agents[agentID]; a != nil {
+		l.setTrouble(a, t)
+	}
+}
+
+func (l *Ledger) setTrouble(a *agent, t Trouble) {
+	if a.trouble != t {
+		a.trouble = t
+		l.grow(a)
+	}
+}
+
+// AgentInfo is what other packages see of an agent.
+type AgentInfo struct {
+	ID, Hostname, Node string
+	Attributes         []mesos.Attribute
+	Domain             *mesos.DomainInfo
+	Trouble            Trouble
+	Unavailable        Unavailability
+	Gone               bool
+	Serves             bool // the node's room comes from this agent
+	Offers             int
+	Tasks              int
+	Pools              []PoolInfo
+}
+
+// PoolInfo is the room of an agent for one role.
+type PoolInfo struct {
+	PoolKey
+	Offered, Claimed, Headroom resources.Amounts
+	Ports                      resources.PortSet
+	Executor                   string
+}
+
+// Agents returns all known agents.
+func (l *Ledger) Agents() []AgentInfo {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.options.Clock.Now()
+	out := make([]AgentInfo, 0, len(l.agents))
+	for _, a := range l.agents {
+		info := AgentInfo{
+			ID: a.id, Hostname: a.hostname, Node: a.node, Attributes: a.attributes, Domain: a.domain, Trouble: a.trouble,
+			Unavailable: a.unavailable, Gone: a.gone, Serves: l.current(a.node) == a, Offers: len(a.offers), Tasks: len(a.tasks),
+		}
+		for key, p := range a.pools {
+			info.Pools = append(info.Pools, PoolInfo{
+				PoolKey: key, Offered: p.offered.Amounts, Claimed: p.claimed,
+				Headroom: p.headroom(l.options.Executor.Amounts, now), Ports: p.freePorts(now), Executor: p.executor.id,
+			})
+		}
+		out = append(out, info)
+	}
+	return out
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
+)
+
+// ErrNoRoom says that the node's agent no longer has the room that a snapshot showed.
+var ErrNoRoom = errors.New("no room in Mesos offers any more")
+
+// ErrUnsettled says that an earlier task of the pod has not ended yet.
+var ErrUnsettled = errors.New("an earlier Mesos task of this pod has not ended yet")
+
+// Claim sets a pod's need aside on a node's agent. A second Claim of a pod that has one moves nothing.
+func (l *Ledger) Claim(pod Pod, need resources.Need, node string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.pods[pod.UID]; t != nil {
+		if t.State == Claimed && t.Node == node && t.ID == "" {
+			return nil
+		}
+		return fmt.Errorf("%w: %s is %s", ErrUnsettled, t.ID, t.State)
+	}
+	a := l.current(node)
+	if a == nil {
+		return fmt.Errorf("%w: no agent serves node %s", ErrNoRoom, node)
+	}
+	now := l.options.Clock.Now()
+	if reason := l.viewOf(a, now).Fit(need, 0, now); reason != Fits {
+		return fmt.Errorf("%w: %s", ErrNoRoom, reason)
+	}
+	l.add(&Task{Pod: pod, Need: need, AgentID: a.id, Node: node, State: Claimed, ClaimedAt: now}, a)
+	delete(l.waiting, pod.UID)
+	return nil
+}
+
+func (l *Ledger) add(t *Task, a *agent) {
+	t.watch = make(chan struct{})
+	t.ChangedAt = l.options.Clock.Now()
+	l.pods[t.UID] = t
+	if t.ID != "" {
+		l.tasks[t.ID] = t
+		if t.State.Sent() {
+			a.tasks[t.ID] = t
+		}
+	}
+	if t.State.charged() {
+		a.pool(poolOf(t.Need)).charge(t.Need)
+	}
+	l.version++
+	l.touch(a)
+}
+
+// Release gives a claim back that was not sent to Mesos. A task that was or may have been sent becomes one to kill, and
+// stays charged until it has ended. It may be called without a claim and more than once. A pod that is bound keeps its
+// task.
+func (l *Ledger) Release(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.pods[uid]
+	switch {
+	case t == nil || t.Bound:
+	case t.State == Claimed || t.State == Terminal:
+		l.forget(t)
+	default:
+		l.kill(t, nil)
+	}
+}
+
+// Bound notes that a pod is bound with its present task. It says whether the task is still the pod's.
+func (l *Ledger) Bound(uid types.UID, taskID string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.pods[uid]
+	if t == nil || t.ID != taskID {
+		return false
+	}
+	t.Bound = true
+	t.changed()
+	return true
+}
+
+// Unbound notes that a pod certainly is not bound by us after all; its task is to be killed.
+func (l *Ledger) Unbound(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.pods[uid]; t != nil {
+		t.Bound = false
+		l.kill(t, nil)
+	}
+}
+
+// PodGone notes that a pod was deleted, or that it is complete. What it only claimed or was charged for is free; a task
+// that Mesos may know is killed by and by, if its executor does not report its end before.
+func (l *Ledger) PodGone(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting, uid)
+	t := l.pods[uid]
+	if t == nil || !t.PodGone.IsZero() {
+		return
+	}
+	t.PodGone = l.options.Clock.Now()
+	switch {
+	case t.State == Unheld || t.State == Terminal:
+		l.forget(t)
+	case t.State == Claimed && t.Bound:
+		l.forget(t)
+	default:
+		// A claim in its binding cycle is released by Unreserve, which knows whether the ACCEPT has gone out.
+		t.changed()
+	}
+}
+
+// Reclaim turns an Unheld record into a claim for a new attempt on the same agent, without asking for room: its pod
+// runs there and uses the room already. ok is false if the pod is not Unheld.
+func (l *Ledger) Reclaim(uid types.UID) (t Task, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.pods[uid]
+	if r == nil || r.State != Unheld || !r.PodGone.IsZero() {
+		return Task{}, false
+	}
+	r.ClaimedAt = l.options.Clock.Now()
+	l.move(r, Claimed)
+	return *r, true
+}
+
+// GiveUp turns the claim of a bound pod back into Unheld after an attempt to hold it anew has failed.
+func (l *Ledger) GiveUp(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.pods[uid]; t != nil && t.State == Claimed && t.Bound {
+		l.move(t, Unheld)
+	}
+}
+
+// kill notes the wish that a task ends. It is state, not a message: KILL is sent until the task has ended.
+func (l *Ledger) kill(t *Task, grace *time.Duration) {
+	if t.KillSince.IsZero() {
+		t.KillSince = l.options.Clock.Now()
+	}
+	if grace != nil && (t.KillGrace == nil || *grace < *t.KillGrace) {
+		t.KillGrace = grace
+		t.killSent = time.Time{}
+	}
+	t.changed()
+}
+
+// Kill notes the wish that a pod's task ends.
+func (l *Ledger) Kill(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.pods[uid]; t != nil && t.State != Terminal {
+		l.kill(t, nil)
+	}
+}
+
+// Doomed is a task that is to be killed.
+type Doomed struct {
+	TaskID, AgentID string
+	Grace           *time.Duration
+}
+
+// Dooms returns the tasks to send a KILL for now: those to be killed, and those whose pod has been gone for longer than
+// patience, unless a KILL went out within the last repeat.
+func (l *Ledger) Dooms(patience, repeat time.Duration) []Doomed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.options.Clock.Now()
+	var out []Doomed
+	for _, t := range l.pods {
+		if !t.State.Sent() || t.State == Unclear {
+			continue // an Unclear launch is fenced first: a KILL says nothing of an ACCEPT that may still come
+		}
+		gone := !t.PodGone.IsZero() && (!t.Bound || now.Sub(t.PodGone) >= patience)
+		if t.KillSince.IsZero() && !gone || now.Sub(t.killSent) < repeat {
+			continue
+		}
+		t.killSent = now
+		out = append(out, Doomed{t.ID, t.AgentID, t.KillGrace})
+	}
+	for _, s := range l.strangers {
+		if s.kill && now.Sub(s.killSent) >= repeat {
+			s.killSent = now
+			out = append(out, Doomed{TaskID: s.TaskID, AgentID: s.AgentID})
+		}
+	}
+	return out
+}
+
+// Settled says whether a pod may be scheduled: no earlier task of it may still live. If not, why tells what is waited
+// for.
+func (l *Ledger) Settled(uid types.UID) (why string, settled bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.pods[uid]
+	if t == nil {
+		return "", true
+	}
+	return "waiting for the end of this pod's earlier Mesos task", false
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ledger is the one book of what Mesos offers and what pods of ours hold: agents, offers, claims, tasks and
+// their states, waiting pods. It stands under one lock, does no I/O, starts no goroutine and takes its clock as an
+// argument, so that every rule in it is a table test.
+//
+// Claims and tasks are one record, a Task, that belongs to a pod's UID: the hand-over from claim to task is where such
+// systems lose things.
+package ledger
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/taskinfo"
+)
+
+// Options are the fixed properties of a ledger.
+type Options struct {
+	Clock clock.PassiveClock
+	// NodeName returns the node that an agent serves; "" when the offer does not tell.
+	NodeName func(*mesos.Offer) string
+	// Executor describes the executors that will be launched.
+	Executor taskinfo.Executor
+	// ReturnTime is how long the rest of an accepted offer is expected back. Pods may be reserved on it meanwhile.
+	ReturnTime time.Duration
+}
+
+// Ledger is safe for use by many goroutines. Nothing it does waits for anything but its own lock.
+type Ledger struct {
+	options Options
+
+	mu        sync.Mutex
+	version   uint64 // grows with every change of headroom
+	connected bool
+	agents    map[string]*agent
+	byNode    map[string][]*agent
+	offers    map[string]*offer
+	rescinded *recent // offers rescinded before they were seen
+	pods      map[types.UID]*Task
+	tasks     map[string]*Task
+	ended     *recent // task ids that ended: terminal is final
+	strangers map[string]*Stranger
+	waiting   map[types.UID]*Waiting
+	attempt   int64
+	fates     Fates
+	reviving  bool // an offer was asked for and none has come since
+
+	dirty    map[string]*agent
+	snapshot atomic.Pointer[Snapshot]
+}
+
+// How many ids of ended tasks and of unseen rescinded offers are remembered.
+const (
+	rememberEnded     = 1 << 17
+	rememberRescinded = 1 << 10
+)
+
+// New returns an empty ledger.
+func New(options Options) *Ledger {
+	l := &Ledger{
+		options:   options,
+		agents:    map[string]*agent{},
+		byNode:    map[string][]*agent{},
+		offers:    map[string]*offer{},
+		rescinded: newRecent(rememberRescinded),
+		pods:      map[types.UID]*Task{},
+		tasks:     map[string]*Task{},
+		ended:     newRecent(rememberEnded),
+		strangers: map[string]*Stranger{},
+		waiting:   map[types.UID]*Waiting{},
+		dirty:     map[string]*agent{},
+	}
+	l.snapshot.Store(emptySnapshot)
+	return l
+}
+
+// Fates counts what became of offers: Received = Held + Accepted + Declined + Rescinded + Lost at any time.
+type Fates struct {
+	Received, Held, Accepted, Declined, Rescinded, Lost int64
+}
+
+// Fates returns the counts since the ledger was made.
+func (l *Ledger) Fates() Fates {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.fates
+	f.Held = int64(len(l.offers))
+	return f
+}
+
+// SetConnected says whether the framework is subscribed. Offers die with the subscription; so does what was expected
+// to come back.
+func (l *Ledger) SetConnected(connected bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.connected = connected
+	l.version++
+	if connected {
+		return
+	}
+	l.fates.Lost += int64(len(l.offers))
+	l.offers = map[string]*offer{}
+	for _, a := range l.agents {
+		a.offers = map[string]*offer{}
+		for _, p := range a.pools {
+			p.forgetOffers()
+		}
+		l.touch(a)
+	}
+}
+
+// Connected says whether the framework is subscribed.
+func (l *Ledger) Connected() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.connected
+}
+
+// touch notes that an agent's view has changed.
+func (l *Ledger) touch(a *agent) { l.dirty[a.id] = a }
+
+// grow notes that an agent has more room than before, or may be used again.
+func (l *Ledger) grow(a *agent) {
+	l.version++
+	a.grew = l.version
+	l.touch(a)
+}
+
+// nextAttempt returns a number for a task id that no earlier life of the scheduler has used for the same pod.
+func (l *Ledger) nextAttempt() int64 {
+	l.attempt = max(l.attempt+1, l.options.Clock.Now().UnixMilli())
+	return l.attempt
+}
+
+// recent remembers the last n strings added.
+type recent struct {
+	ring []string
+	next int
+	set  map[string]struct{}
+}
+
+func newRecent(n int) *recent { return &recent{ring: make([]string, 0, 16), set: map[string]struct{}{}, next: -n} }
+
+func (r *recent) add(s string) {
+	if _, ok := r.set[s]; ok {
+		return
+	}
+	r.set[s] = struct{}{}
+	if r.next < 0 { // not full yet
+		r.ring = append(r.ring, s)
+		r.next++
+		return
+	}
+	delete(r.set, r.ring[r.next])
+	r.ring[r.next] = s
+	r.next = (r.next + 1) % len(r.ring)
+}
+
+func (r *recent) has(s string) bool { _, ok := r.set[s]; return ok }
+
+// PoolKey names the part of an agent's room that a pod may use: one role's offers, regular or revocable resources.
+type PoolKey struct {
+	Role      string
+	Revocable bool
+}
+
+func poolOf(n resources.Need) PoolKey { return PoolKey{Role: n.Role, Revocable: n.Revocable} }

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
+)
+
+// offer is one live offer. What it holds is added into its agent's pools; the pieces themselves are kept, because a
+// launch must name resources exactly as they were offered.
+type offer struct {
+	id        string
+	agent     *agent
+	role      string
+	received  time.Time
+	regular   resources.Offered
+	revocable resources.Offered
+}
+
+func (o *offer) part(revocable bool) *resources.Offered {
+	if revocable {
+		return &o.revocable
+	}
+	return &o.regular
+}
+
+// Refusal is an offer that cannot be used, and why.
+type Refusal struct {
+	OfferID string
+	AgentID string
+	Reason  string
+}
+
+// AddOffers takes new offers into the book. It returns those that are no use at all, to be declined; one bad offer
+// hides no other.
+func (l *Ledger) AddOffers(offers []mesos.Offer) []Refusal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.options.Clock.Now()
+	var refused []Refusal
+	for i := range offers {
+		o := &offers[i]
+		l.fates.Received++
+		if l.rescinded.has(o.ID.Value) {
+			l.fates.Rescinded++
+			continue
+		}
+		if l.offers[o.ID.Value] != nil {
+			l.fates.Received--
+			continue
+		}
+		node := l.options.NodeName(o)
+		if node == "" {
+			l.fates.Declined++
+			refused = append(refused, Refusal{o.ID.Value, o.AgentID.Value, "the offer does not tell which node the agent serves"})
+			continue
+		}
+		l.addOffer(o, node, now)
+	}
+	l.reviving = false
+	return refused
+}
+
+func (l *Ledger) addOffer(o *mesos.Offer, node string, now time.Time) {
+	a := l.agentOf(o.AgentID.Value, node)
+	a.hostname, a.attributes, a.domain, a.gone = o.Hostname, o.Attributes, o.Domain, false
+	a.unavailable = Unavailability{}
+	if u := o.Unavailability; u != nil {
+		a.unavailable.Start = time.Unix(0, u.Start.Nanoseconds)
+		if u.Duration != nil {
+			a.unavailable.Duration = time.Duration(u.Duration.Nanoseconds)
+		}
+	}
+	if a.trouble == AgentUnreachable || a.trouble == AgentDraining {
+		a.trouble = NoTrouble // an agent that offers is reachable and active
+	}
+	kept := &offer{id: o.ID.Value, agent: a, role: o.GetAllocationInfo().GetRole(), received: now}
+	kept.regular, kept.revocable = resources.ParseOffer(o.Resources)
+	l.offers[kept.id] = kept
+	a.offers[kept.id] = kept
+	for _, revocable := range []bool{false, true} {
+		key := PoolKey{kept.role, revocable}
+		if revocable && kept.revocable.Empty() && a.pools[key] == nil {
+			continue // no pool for what never was
+		}
+		p := a.pool(key)
+		p.offered.Join(*kept.part(revocable))
+		p.expected = resources.Offered{} // what was on its way back is part of this offer, or somebody else's
+		l.adoptExecutor(a, key, o.ExecutorIDs)
+	}
+	l.serve(a)
+	l.grow(a)
+}
+
+// Rescind takes an offer back that the master has withdrawn. An id not seen yet is remembered for the offer that may
+// still come.
+func (l *Ledger) Rescind(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.offers[id] == nil {
+		l.rescinded.add(id)
+		return
+	}
+	l.fates.Rescinded++
+	a := l.offers[id].agent
+	l.dropOffer(id)
+	now := l.options.Clock.Now()
+	for _, t := range l.pods {
+		if t.State == Claimed && t.AgentID == a.id && !t.Bound && t.RescindedAt.IsZero() {
+			t.RescindedAt = now
+			t.changed()
+		}
+	}
+}
+
+// dropOffer removes an offer from the book; the caller counts its fate.
+func (l *Ledger) dropOffer(id string) *offer {
+	o := l.offers[id]
+	if o == nil {
+		return nil
+	}
+	delete(l.offers, id)
+	delete(o.agent.offers, id)
+	l.recount(o.agent, o.role)
+	l.version++
+	l.touch(o.agent)
+	return o
+}
+
+// recount adds up again what the live offers of a role hold.
+func (l *Ledger) recount(a *agent, role string) {
+	for key, p := range a.pools {
+		if key.Role != role {
+			continue
+		}
+		p.offered = resources.Offered{}
+		for _, o := range a.offers {
+			if o.role == role {
+				p.offered.Join(*o.part(key.Revocable))
+			}
+		}
+	}
+}
+
+// restore puts offers back that an ACCEPT named which certainly never reached the master.
+func (l *Ledger) restore(offers []*offer) {
+	for _, o := range offers {
+		l.fates.Accepted--
+		l.offers[o.id] = o
+		o.agent.offers[o.id] = o
+		l.recount(o.agent, o.role)
+		for key, p := range o.agent.pools {
+			if key.Role == o.role {
+				p.expected = resources.Offered{}
+			}
+		}
+		l.grow(o.agent)
+	}
+}
+
+// OfferInfo is what other packages see of a live offer.
+type OfferInfo struct {
+	ID, AgentID, Node, Role string
+	Age                     time.Duration
+	Regular, Revocable      resources.Amounts
+	Ports                   resources.PortSet
+	Claimed                 bool // claims of the agent and role stand on it
+	Trouble                 Trouble
+}
+
+// Offers returns the live offers.
+func (l *Ledger) Offers() []OfferInfo {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.options.Clock.Now()
+	out := make([]OfferInfo, 0, len(l.offers))
+	for _, o := range l.offers {
+		info := OfferInfo{
+			ID: o.id, AgentID: o.agent.id, Node: o.agent.node, Role: o.role, Age: now.Sub(o.received),
+			Regular: o.regular.Amounts, Revocable: o.revocable.Amounts, Ports: o.regular.Ports, Trouble: o.agent.trouble,
+		}
+		for key, p := range o.agent.pools {
+			if key.Role == o.role && (!p.claimed.IsZero() || len(p.ports) > 0) {
+				info.Claimed = true
+			}
+		}
+		out = append(out, info)
+	}
+	return out
+}
+
+// Decline removes offers that are about to be declined and returns those that were still live. An offer whose agent
+// has claims for its role by now is kept.
+func (l *Ledger) Decline(ids []string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []string
+	for _, id := range ids {
+		o := l.offers[id]
+		if o == nil || l.hasClaims(o) {
+			continue
+		}
+		l.dropOffer(id)
+		l.fates.Declined++
+		out = append(out, id)
+	}
+	return out
+}
+
+func (l *Ledger) hasClaims(o *offer) bool {
+	for key, p := range o.agent.pools {
+		if key.Role == o.role && (!p.claimed.IsZero() || len(p.ports) > 0) {
+			return true
+		}
+	}
+	return false
+}

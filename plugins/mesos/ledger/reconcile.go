@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// Restore takes the record of a bound pod into the book when this process begins to lead. Mesos has to confirm the task;
+// until then, and while Mesos is silent, the pod is left alone. An empty id means that the pod is ours and no task of it
+// is known.
+func (l *Ledger) Restore(t Task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pods[t.UID] != nil {
+		return
+	}
+	a := l.agentOf(t.AgentID, t.Node)
+	restored := &Task{Pod: t.Pod, Need: t.Need, AgentID: t.AgentID, Node: t.Node, ID: t.ID, ExecutorID: t.ExecutorID, Bound: true, State: Restored, accepted: true}
+	if t.ID == "" {
+		restored.State = Unheld
+	}
+	l.add(restored, a)
+}
+
+// Resubscribed begins a new round of reconciliation. A new subscription is a fence, too: the master refuses calls of the
+// old one, so no ACCEPT sent before can be processed any more.
+func (l *Ledger) Resubscribed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.tasks {
+		t.Answered = false
+		if t.State == Unclear {
+			l.move(t, Launching)
+		}
+		if t.State == Launching {
+			t.accepted = true
+		}
+	}
+}
+
+// Query is one task to ask the master for.
+type Query struct{ TaskID, AgentID string }
+
+// Unanswered returns the tasks that Mesos has said nothing of since the subscription began, always with their agent: the
+// master looks them up by it. Tasks whose ACCEPT is on its way are left out.
+func (l *Ledger) Unanswered() []Query {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []Query
+	for _, t := range l.tasks {
+		if !t.Answered && t.accepted && t.State.Sent() && t.State != Unclear {
+			out = append(out, Query{t.ID, t.AgentID})
+		}
+	}
+	return out
+}
+
+// Stuck returns the tasks that have been launching for longer than limit without a status: the launch may have been lost
+// between master and agent.
+func (l *Ledger) Stuck(limit time.Duration) []Query {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.options.Clock.Now()
+	var out []Query
+	for _, t := range l.tasks {
+		if t.State == Launching && t.accepted && now.Sub(t.ChangedAt) >= limit {
+			out = append(out, Query{t.ID, t.AgentID})
+		}
+	}
+	return out
+}
+
+// forgetAfter is how long a task of a pod that is gone is kept while the master does not know it.
+const forgetAfter = 15 * time.Minute
+
+// Expire does what only time brings: rests of offers that did not come back stop to count, and records of pods that are
+// gone, whose tasks the master does not know, are dropped. Should such a task turn up again it is a ghost.
+func (l *Ledger) Expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.options.Clock.Now()
+	for _, a := range l.agents {
+		for _, p := range a.pools {
+			if !p.until.IsZero() && !now.Before(p.until) {
+				p.until = time.Time{}
+				p.expected = emptyOffered
+				l.touch(a)
+			}
+		}
+	}
+	for _, t := range l.pods {
+		if !t.PodGone.IsZero() && t.State == Unreachable && t.Last.State == mesos.TASK_UNKNOWN && now.Sub(t.PodGone) > forgetAfter {
+			l.ended.add(t.ID)
+			l.forget(t)
+		}
+	}
+}
+
+// FrameworkGone notes that the master has removed the framework: every task has ended. It returns the bound pods that
+// have none now.
+func (l *Ledger) FrameworkGone() []Task {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []Task
+	for _, t := range l.pods {
+		if !t.State.Sent() {
+			continue
+		}
+		s := Status{State: mesos.TASK_GONE, Source: mesos.SOURCE_MASTER, Reason: mesos.REASON_FRAMEWORK_REMOVED, HasWhy: true, Message: "Framework has been removed"}
+		if l.end(t, l.agents[t.AgentID], s); t.State == Unheld {
+			out = append(out, *t)
+		}
+	}
+	for _, a := range l.agents {
+		for _, p := range a.pools {
+			p.executor = executor{digest: p.executor.digest}
+		}
+	}
+	return out
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
+)
+
+var emptyOffered resources.Offered
+
+// Snapshot is the state of all agents at one moment. It is immutable; making the next one costs what changed since.
+type Snapshot struct {
+	Version   uint64
+	Connected bool
+	index     map[string]int32 // node name -> place; shared by snapshots until a node comes or goes
+	chunks    []*chunk
+}
+
+const chunkSize = 64
+
+type chunk [chunkSize]*View
+
+var emptySnapshot = &Snapshot{index: map[string]int32{}}
+
+// View is what Filter and Score see of the agent of one node.
+type View struct {
+	AgentID, Node string
+	Trouble       Trouble
+	Unavailable   Unavailability
+	Grew          uint64
+	Offers        int
+	GPUs          bool // the agent has GPUs on offer
+	pools         []poolView
+}
+
+type poolView struct {
+	PoolKey
+	headroom, total resources.Amounts
+	ports           resources.PortSet
+	offers          int // live or expected
+	open            bool
+}
+
+// Reason says why a need does not fit. The set is small and has no amounts in it, since kube-scheduler makes a histogram
+// of reasons.
+type Reason string
+
+// The reasons of Filter.
+const (
+	Fits              Reason = ""
+	ReasonNoAgent     Reason = "no Mesos agent is known for the node"
+	ReasonNoOffer     Reason = "no offer from this Mesos agent"
+	ReasonCPUs        Reason = "Insufficient cpus in Mesos offers"
+	ReasonMem         Reason = "Insufficient mem in Mesos offers"
+	ReasonDisk        Reason = "Insufficient disk in Mesos offers"
+	ReasonGPUs        Reason = "Insufficient gpus in Mesos offers"
+	ReasonPorts       Reason = "host port not in the offered ranges"
+	ReasonUnreachable Reason = "Mesos agent is unreachable"
+	ReasonDraining    Reason = "Mesos agent is draining"
+	ReasonAmbiguous   Reason = "more than one Mesos agent claims to be this node"
+	ReasonMaintenance Reason = "Mesos agent is in a maintenance window, or soon will be"
+)
+
+// Snapshot returns the state of all agents now.
+func (l *Ledger) Snapshot() *Snapshot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.snapshot.Load()
+	if len(l.dirty) == 0 && old.Connected == l.connected {
+		return old
+	}
+	now := l.options.Clock.Now()
+	next := &Snapshot{Version: l.version, Connected: l.connected, index: old.index, chunks: slices.Clone(old.chunks)}
+	copied := map[int32]bool{}
+	nodes := map[string]bool{}
+	for _, a := range l.dirty {
+		nodes[a.node] = true
+	}
+	for node := range nodes {
+		at, known := next.index[node]
+		a := l.current(node)
+		if !known {
+			if a == nil {
+				continue
+			}
+			at = next.place(node)
+		}
+		c := at / chunkSize
+		if !copied[c] {
+			fresh := chunk{}
+			if next.chunks[c] != nil {
+				fresh = *next.chunks[c]
+			}
+			next.chunks[c] = &fresh
+			copied[c] = true
+		}
+		if a == nil {
+			next.chunks[c][at%chunkSize] = nil
+		} else {
+			next.chunks[c][at%chunkSize] = l.viewOf(a, now)
+		}
+	}
+	clear(l.dirty)
+	l.snapshot.Store(next)
+	return next
+}
+
+// place gives a new node a place. Places of nodes that are gone stay empty; a node that comes back takes its own.
+func (s *Snapshot) place(node string) int32 {
+	index := make(map[string]int32, len(s.index)+1)
+	for k, v := range s.index {
+		index[k] = v
+	}
+	at := int32(len(index))
+	index[node] = at
+	s.index = index
+	if int(at)/chunkSize >= len(s.chunks) {
+		s.chunks = append(s.chunks, nil)
+	}
+	return at
+}
+
+// Node returns the view of a node's agent, nil if none is known.
+func (s *Snapshot) Node(name string) *View {
+	at, ok := s.index[name]
+	if !ok {
+		return nil
+	}
+	return s.chunks[at/chunkSize][at%chunkSize]
+}
+
+// Each calls f for every known agent until it returns false.
+func (s *Snapshot) Each(f func(*View) bool) {
+	for _, c := range s.chunks {
+		if c == nil {
+			continue
+		}
+		for _, v := range c {
+			if v != nil && !f(v) {
+				return
+			}
+		}
+	}
+}
+
+func (l *Ledger) viewOf(a *agent, now time.Time) *View {
+	v := &View{AgentID: a.id, Node: a.node, Trouble: a.trouble, Unavailable: a.unavailable, Grew: a.grew, Offers: len(a.offers), pools: make([]poolView, 0, len(a.pools))}
+	for key, p := range a.pools {
+		pv := poolView{PoolKey: key, headroom: p.headroom(l.options.Executor.Amounts, now), ports: p.freePorts(now), open: !p.claimed.IsZero()}
+		pv.total = p.offered.Amounts
+		for _, o := range a.offers {
+			if o.role == key.Role {
+				pv.offers++
+			}
+		}
+		if now.Before(p.until) && !p.expected.Empty() {
+			pv.offers++
+			pv.total = pv.total.Add(p.expected.Amounts)
+		}
+		v.GPUs = v.GPUs || pv.total.GPUs > 0
+		v.pools = append(v.pools, pv)
+	}
+	slices.SortFunc(v.pools, func(x, y poolView) int {
+		if x.Role != y.Role {
+			return map[bool]int{true: -1, false: 1}[x.Role < y.Role]
+		}
+		return map[bool]int{true: 1, false: -1}[x.Revocable]
+	})
+	return v
+}
+
+func (v *View) pool(key PoolKey) *poolView {
+	for i := range v.pools {
+		if v.pools[i].PoolKey == key {
+			return &v.pools[i]
+		}
+	}
+	return nil
+}
+
+// Fit says whether the agent has room for a need, and if not, why. lead is how long before a maintenance window the
+// agent gets no new tasks. It takes no lock and allocates nothing.
+func (v *View) Fit(need resources.Need, lead time.Duration, now time.Time) Reason {
+	return v.FitWith(need, lead, now, resources.Amounts{}, nil)
+}
+
+// FitWith is Fit with amounts and ports given back, as if tasks had ended.
+func (v *View) FitWith(need resources.Need, lead time.Duration, now time.Time, extra resources.Amounts, extraPorts resources.PortSet) Reason {
+	if v == nil {
+		return ReasonNoAgent
+	}
+	switch v.Trouble {
+	case AgentUnreachable:
+		return ReasonUnreachable
+	case AgentDraining:
+		return ReasonDraining
+	case AgentAmbiguous:
+		return ReasonAmbiguous
+	}
+	if v.Unavailable.Covers(now, lead) {
+		return ReasonMaintenance
+	}
+	p := v.pool(poolOf(need))
+	room, ports, offers := extra, extraPorts, 0
+	if p != nil {
+		room = room.Add(p.headroom)
+		offers = p.offers
+	}
+	if offers == 0 && extra.IsZero() {
+		return ReasonNoOffer
+	}
+	switch {
+	case need.CPUs > room.CPUs && need.CPUs > 0:
+		return ReasonCPUs
+	case need.Mem > room.Mem && need.Mem > 0:
+		return ReasonMem
+	case need.Disk > room.Disk && need.Disk > 0:
+		return ReasonDisk
+	case need.GPUs > room.GPUs && need.GPUs > 0:
+		return ReasonGPUs
+	}
+	for _, port := range need.Ports {
+		if !(p != nil && p.ports.Has(port)) && !ports.Has(port) {
+			return ReasonPorts
+		}
+	}
+	return Fits
+}
+
+// Room returns what is on offer and what is free of it for a need's role, and whether claims stand on it already.
+func (v *View) Room(need resources.Need) (total, free resources.Amounts, open bool) {
+	if p := v.pool(poolOf(need)); p != nil {
+		return p.total, p.headroom, p.open
+	}
+	return resources.Amounts{}, resources.Amounts{}, false
+}
+
+// Ports returns the free ports for a need's role.
+func (v *View) Ports(need resources.Need) resources.PortSet {
+	if p := v.pool(poolOf(need)); p != nil {
+		return p.ports
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
+)
+
+// Waiting is a pod that has been tried, or is about to be, and holds no claim.
+type Waiting struct {
+	Pod      *v1.Pod
+	Need     resources.Need
+	Priority int32
+	Since    time.Time
+	// Tried is the version of the snapshot that the pod was last tried with; 0 before the first try.
+	Tried   uint64
+	TriedAt time.Time
+	// Woken is when the pod was last woken, and WokenFor the version that it was woken for.
+	Woken    time.Time
+	WokenFor uint64
+}
+
+// Wait registers a pod as waiting and returns the snapshot to try it with. The two are one step: an offer that comes
+// after it finds the pod registered with an older version.
+func (l *Ledger) Wait(pod *v1.Pod, need resources.Need, priority int32) *Snapshot {
+	snapshot := l.Snapshot()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.pods[pod.UID]; t != nil {
+		return snapshot
+	}
+	now := l.options.Clock.Now()
+	w := l.waiting[pod.UID]
+	if w == nil {
+		w = &Waiting{Since: now}
+		l.waiting[pod.UID] = w
+	}
+	w.Pod, w.Need, w.Priority, w.Tried, w.TriedAt = pod, need, priority, snapshot.Version, now
+	return snapshot
+}
+
+// Expect registers a pod that is held back until offers have been asked for.
+func (l *Ledger) Expect(pod *v1.Pod, need resources.Need, priority int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting[pod.UID] == nil && l.pods[pod.UID] == nil {
+		l.waiting[pod.UID] = &Waiting{Pod: pod, Need: need, Priority: priority, Since: l.options.Clock.Now()}
+	}
+}
+
+// NotWaiting notes that a pod no longer waits.
+func (l *Ledger) NotWaiting(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting, uid)
+}
+
+// Queue returns the waiting pods, those of higher priority first, then the ones that wait longer.
+func (l *Ledger) Queue() []Waiting {
+	l.mu.Lock()
+	out := make([]Waiting, 0, len(l.waiting))
+	for _, w := range l.waiting {
+		out = append(out, *w)
+	}
+	l.mu.Unlock()
+	slices.SortFunc(out, func(a, b Waiting) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since), cmp.Compare(a.Pod.UID, b.Pod.UID))
+	})
+	return out
+}
+
+// Woken notes that pods were woken for a version.
+func (l *Ledger) Woken(uids []types.UID, version uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.options.Clock.Now()
+	for _, uid := range uids {
+		if w := l.waiting[uid]; w != nil {
+			w.Woken, w.WokenFor = now, version
+		}
+	}
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"math"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// Need is what one pod asks of an agent, counted once.
+type Need struct {
+	Amounts
+	// Ports are the host ports, sorted, each number once.
+	Ports []int32
+	// Role is the Mesos role whose offers the pod may use.
+	Role string
+	// Revocable says that the pod takes revocable resources, and only those.
+	Revocable bool
+}
+
+// String writes the need as Mesos does: `cpus:0.5;mem:128;ports:[31000-31000]`.
+func (n Need) String() string {
+	s := n.Amounts.String()
+	if len(n.Ports) > 0 {
+		s += ";ports:" + PortsOf(n.Ports...).String()
+	}
+	return s
+}
+
+// NeedOf counts the requests of a pod as kube-scheduler and the kubelet do (init containers, sidecars, overhead,
+// pod-level resources), rounded up to thousandths. Where nothing is asked of cpus or memory, floor counts: Mesos
+// refuses a task without resources. Ephemeral storage is disk; every other resource is Kubernetes' own business.
+func NeedOf(pod *v1.Pod, floor Amounts) Need {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
+	need := Need{Amounts: Amounts{
+		CPUs: milli(requests[v1.ResourceCPU]),
+		Mem:  milliMiB(requests[v1.ResourceMemory]),
+		Disk: milliMiB(requests[v1.ResourceEphemeralStorage]),
+	}}
+	if need.CPUs == 0 {
+		need.CPUs = floor.CPUs
+	}
+	if need.Mem == 0 {
+		need.Mem = floor.Mem
+	}
+	need.Ports = hostPorts(pod)
+	return need
+}
+
+// milli returns a quantity of whole units in thousandths, rounded up and held within what an offer can have.
+func milli(q resource.Quantity) int64 {
+	if q.Sign() <= 0 {
+		return 0
+	}
+	if q.CmpInt64(maxMilli/1000) > 0 {
+		return maxMilli
+	}
+	return q.MilliValue()
+}
+
+// milliMiB returns a quantity of bytes in thousandths of a MiB, rounded up. Mesos calls the unit MB and means MiB.
+func milliMiB(q resource.Quantity) int64 {
+	bytes := q.Value()
+	if bytes <= 0 {
+		return 0
+	}
+	whole, rest := bytes>>20, bytes&(1<<20-1)
+	if whole > maxMilli/1000 {
+		return maxMilli
+	}
+	return whole*1000 + int64(math.Ceil(float64(rest)*1000/(1<<20)))
+}
+
+// hostPorts returns the numbers that a pod takes on its host: those of its containers and of its sidecars, as
+// kube-scheduler counts them. A plain init container's port is ignored.
+func hostPorts(pod *v1.Pod) []int32 {
+	var ports []int32
+	add := func(c *v1.Container) {
+		for _, p := range c.Ports {
+			port := p.HostPort
+			if port == 0 && pod.Spec.HostNetwork {
+				port = p.ContainerPort
+			}
+			if port > 0 {
+				ports = append(ports, port)
+			}
+		}
+	}
+	for i := range pod.Spec.Containers {
+		add(&pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			add(c)
+		}
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
