@@ -6,6 +6,7 @@
 # downloaded but modules. It builds only what is missing or of another version.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source hack/lib/progress.sh
 
 out="$PWD/.tools"
 mkdir -p "$out"
@@ -31,24 +32,6 @@ programs=(
   kubemark=k8s.io/kubernetes/cmd/kubemark
 )
 
-# build NAME PACKAGE: builds one program and says every 20 seconds that it still does.
-build() {
-  local start=$SECONDS last=$SECONDS
-  go build -ldflags "$ldflags" -o "$out/$1" "$2" &
-  local pid=$!
-  trap 'kill "$pid" 2>/dev/null || true' EXIT
-  while kill -0 "$pid" 2>/dev/null; do
-    sleep 0.2
-    if ((SECONDS - last >= 20)); then
-      last=$SECONDS
-      echo "  still building $1 ($((SECONDS - start)) s) ..."
-    fi
-  done
-  trap - EXIT
-  wait "$pid"
-  echo "built $1 in $((SECONDS - start)) s"
-}
-
 n=0
 for p in "${programs[@]}"; do
   n=$((n + 1))
@@ -57,7 +40,9 @@ for p in "${programs[@]}"; do
     continue
   fi
   echo "building $name ($n of ${#programs[@]}; the first build of all takes about ten minutes on two cores) ..."
-  build "$name" "${p#*=}"
+  start=$SECONDS
+  with_progress "building $name" go build -ldflags "$ldflags" -o "$out/$name" "${p#*=}"
+  echo "built $name in $((SECONDS - start)) s"
   echo "$key" >"$out/.$name.key"
 done
 

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the product's programs into bin/
+	@hack/build.sh
+
+.PHONY: tools
+tools: ## Build a Kubernetes control plane for tests and demo into .tools/ (about ten minutes the first time)
+	@hack/control-plane.sh
+
+.PHONY: demo
+demo: build tools ## Show the main job from nothing to nothing on real parts, with a simulated Mesos cluster
+	@go run ./hack/demo
+
+.PHONY: up
+up: build tools ## Start the demo's cluster and leave it running, with a kubeconfig for kubectl
+	@go run ./hack/demo up
+
+.PHONY: down
+down: ## End what `make up` started
+	@go run ./hack/demo down
+
+.PHONY: test
+test: build tools ## Run all tests: unit tests with the race detector, then the end-to-end suite
+	@go run ./hack/test
+
+.PHONY: verify
+verify: ## Check formatting, lint, imports, go.mod, generated code
+	@hack/verify.sh
+
+.PHONY: bench
+bench: build tools ## Measure and print speed and size, as ratios in one run
+	@hack/bench.sh
+
+.PHONY: conformance
+conformance: ## Compare the Mesos simulator with recordings of a real master and agent
+	@hack/conformance.sh
+
+.PHONY: clean
+clean: down ## Remove what was built and run; .tools/ stays
+	@rm -rf bin .run
