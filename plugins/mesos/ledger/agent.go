@@ -31,7 +31,7 @@ type Trouble string
 
 // The kinds of trouble. They are words for reasons and taints, too.
 const (
-	NoTrouble   Trouble = ""
+	NoTrouble        Trouble = ""
 	AgentUnreachable Trouble = "unreachable"
 	AgentDraining    Trouble = "draining"
 	AgentAmbiguous   Trouble = "ambiguous"
@@ -301,6 +301,13 @@ type PoolInfo struct {
 	Offered, Claimed, Headroom resources.Amounts
 	Ports                      resources.PortSet
 	Executor                   string
+}
+
+// AgentCount returns how many agents are known.
+func (l *Ledger) AgentCount() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.agents)
 }
 
 // Agents returns all known agents.

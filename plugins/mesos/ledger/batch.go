@@ -26,7 +26,8 @@ type Batch struct {
 	NewExecutor       bool
 	Launches          []Launch
 
-	offers []*offer
+	offers       []*offer
+	subscription int
 }
 
 // Launch is one task of a batch, with the resources it takes from the offers.
@@ -50,7 +51,7 @@ func (l *Ledger) Batch(agentID string, key PoolKey, ready []types.UID, limit int
 		return nil
 	}
 	room := p.offered.Clone()
-	b := &Batch{AgentID: a.id, Node: a.node, Pool: key}
+	b := &Batch{AgentID: a.id, Node: a.node, Pool: key, subscription: l.subscription}
 	if p.executor.phase == noExecutor {
 		held, kind, err := room.TakeExecutor(l.options.Executor.Amounts)
 		if err != nil {
@@ -208,7 +209,7 @@ func (l *Ledger) Sent(b *Batch) {
 
 // NotSent undoes a batch whose ACCEPT certainly was not processed: its tasks are claims again. If the subscription that
 // the offers belong to still stands, they are usable again, too.
-func (l *Ledger) NotSent(b *Batch, sameSubscription bool) {
+func (l *Ledger) NotSent(b *Batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range b.Launches {
@@ -231,7 +232,7 @@ func (l *Ledger) NotSent(b *Batch, sameSubscription bool) {
 	if b.NewExecutor {
 		l.executorEnded(a, b.ExecutorID)
 	}
-	if sameSubscription && l.connected {
+	if l.connected && l.subscription == b.subscription {
 		l.restore(b.offers)
 	}
 }
@@ -294,25 +295,38 @@ func (l *Ledger) Fenced(taskIDs []string) {
 func (l *Ledger) Short(uid types.UID) (since time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.pods[uid]
-	if t == nil || t.State != Claimed {
+	t := l.claims[uid]
+	if t == nil || l.backed(t) {
 		return time.Time{}, false
 	}
+	if t.RescindedAt.After(t.ClaimedAt) {
+		return t.RescindedAt, true
+	}
+	return t.ClaimedAt, true
+}
+
+func (l *Ledger) backed(t *Task) bool {
 	a := l.agents[t.AgentID]
 	if a == nil {
-		return t.ClaimedAt, true
+		return false
 	}
 	p := a.pool(poolOf(t.Need))
 	room := p.offered.Amounts
 	if p.executor.phase == noExecutor {
 		room = room.Sub(l.options.Executor.Amounts)
 	}
-	if t.Need.FitsIn(room) && p.offered.Ports.HasAll(t.Need.Ports) {
-		return time.Time{}, false
+	return t.Need.FitsIn(room) && p.offered.Ports.HasAll(t.Need.Ports)
+}
+
+// ShortRoles returns the roles in which claims have no offer behind them.
+func (l *Ledger) ShortRoles() map[string]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := map[string]bool{}
+	for _, t := range l.claims {
+		if !out[t.Need.Role] && !l.backed(t) {
+			out[t.Need.Role] = true
+		}
 	}
-	since = t.ClaimedAt
-	if t.RescindedAt.After(since) {
-		since = t.RescindedAt
-	}
-	return since, true
+	return out
 }

@@ -45,6 +45,7 @@ func (l *Ledger) add(t *Task, a *agent) {
 	t.watch = make(chan struct{})
 	t.ChangedAt = l.options.Clock.Now()
 	l.pods[t.UID] = t
+	l.count(t, +1)
 	if t.ID != "" {
 		l.tasks[t.ID] = t
 		if t.State.Sent() {
@@ -119,14 +120,23 @@ func (l *Ledger) PodGone(uid types.UID) {
 	}
 }
 
-// Reclaim turns an Unheld record into a claim for a new attempt on the same agent, without asking for room: its pod
-// runs there and uses the room already. ok is false if the pod is not Unheld.
+// Reclaim turns an Unheld record into a claim for a new attempt on the agent that serves the pod's node now, without
+// asking for room: its pod runs there and uses the room already. ok is false if the pod is not Unheld.
 func (l *Ledger) Reclaim(uid types.UID) (t Task, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.pods[uid]
 	if r == nil || r.State != Unheld || !r.PodGone.IsZero() {
 		return Task{}, false
+	}
+	if a := l.current(r.Node); a != nil && a.id != r.AgentID {
+		if old := l.agents[r.AgentID]; old != nil {
+			old.pool(poolOf(r.Need)).discharge(r.Need)
+			l.grow(old)
+		}
+		a.pool(poolOf(r.Need)).charge(r.Need)
+		r.AgentID = a.id
+		l.touch(a)
 	}
 	r.ClaimedAt = l.options.Clock.Now()
 	l.move(r, Claimed)

@@ -37,21 +37,21 @@ type Options struct {
 type Ledger struct {
 	options Options
 
-	mu        sync.Mutex
-	version   uint64 // grows with every change of headroom
-	connected bool
-	agents    map[string]*agent
-	byNode    map[string][]*agent
-	offers    map[string]*offer
-	rescinded *recent // offers rescinded before they were seen
-	pods      map[types.UID]*Task
-	tasks     map[string]*Task
-	ended     *recent // task ids that ended: terminal is final
-	strangers map[string]*Stranger
-	waiting   map[types.UID]*Waiting
-	attempt   int64
-	fates     Fates
-	reviving  bool // an offer was asked for and none has come since
+	mu           sync.Mutex
+	version      uint64 // grows with every change of headroom
+	connected    bool
+	subscription int // counts subscriptions: offers die with theirs
+	agents       map[string]*agent
+	byNode       map[string][]*agent
+	offers       map[string]*offer
+	rescinded    *recent // offers rescinded before they were seen
+	pods         map[types.UID]*Task
+	tasks        map[string]*Task
+	ended        *recent // task ids that ended: terminal is final
+	strangers    map[string]*Stranger
+	waiting      map[types.UID]*Waiting
+	attempt      int64
+	fates        Fates
 
 	dirty    map[string]*agent
 	snapshot atomic.Pointer[Snapshot]
@@ -72,6 +72,7 @@ func New(options Options) *Ledger {
 		offers:    map[string]*offer{},
 		rescinded: newRecent(rememberRescinded),
 		pods:      map[types.UID]*Task{},
+		claims:    map[types.UID]*Task{},
 		tasks:     map[string]*Task{},
 		ended:     newRecent(rememberEnded),
 		strangers: map[string]*Stranger{},
@@ -104,6 +105,7 @@ func (l *Ledger) SetConnected(connected bool) {
 	l.connected = connected
 	l.version++
 	if connected {
+		l.subscription++
 		return
 	}
 	l.fates.Lost += int64(len(l.offers))
@@ -147,7 +149,9 @@ type recent struct {
 	set  map[string]struct{}
 }
 
-func newRecent(n int) *recent { return &recent{ring: make([]string, 0, 16), set: map[string]struct{}{}, next: -n} }
+func newRecent(n int) *recent {
+	return &recent{ring: make([]string, 0, 16), set: map[string]struct{}{}, next: -n}
+}
 
 func (r *recent) add(s string) {
 	if _, ok := r.set[s]; ok {

@@ -61,7 +61,6 @@ func (l *Ledger) AddOffers(offers []mesos.Offer) []Refusal {
 		}
 		l.addOffer(o, node, now)
 	}
-	l.reviving = false
 	return refused
 }
 
@@ -109,8 +108,8 @@ func (l *Ledger) Rescind(id string) {
 	a := l.offers[id].agent
 	l.dropOffer(id)
 	now := l.options.Clock.Now()
-	for _, t := range l.pods {
-		if t.State == Claimed && t.AgentID == a.id && !t.Bound && t.RescindedAt.IsZero() {
+	for _, t := range l.claims {
+		if t.AgentID == a.id && !t.Bound && t.RescindedAt.IsZero() {
 			t.RescindedAt = now
 			t.changed()
 		}

@@ -41,6 +41,15 @@ func (l *Ledger) Resubscribed() {
 	}
 }
 
+// AskAll makes every task that Mesos may know one to ask for again.
+func (l *Ledger) AskAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.tasks {
+		t.Answered = false
+	}
+}
+
 // Query is one task to ask the master for.
 type Query struct{ TaskID, AgentID string }
 

@@ -70,7 +70,7 @@ func EndingOf(s Status, killed bool) Ending {
 		switch s.Reason {
 		case mesos.REASON_AGENT_DRAINING, mesos.REASON_AGENT_REMOVED_BY_OPERATOR, mesos.REASON_CONTAINER_PREEMPTED:
 			return OperatorsWill
-		case mesos.REASON_SLAVE_REMOVED:
+		case mesos.REASON_AGENT_REMOVED:
 			// Unregistered, replaced at its address, or its machine is down; a lost connection is TASK_UNREACHABLE.
 			return OperatorsWill
 		}

@@ -141,7 +141,9 @@ func (l *Ledger) move(t *Task, to State) {
 			l.grow(a)
 		}
 	}
+	l.count(t, -1)
 	t.State, t.ChangedAt = to, l.options.Clock.Now()
+	l.count(t, +1)
 	if a != nil && t.ID != "" {
 		if to.Sent() {
 			a.tasks[t.ID] = t
@@ -150,6 +152,26 @@ func (l *Ledger) move(t *Task, to State) {
 		}
 	}
 	t.changed()
+}
+
+// count keeps the number of records by state, and the set of claims.
+func (l *Ledger) count(t *Task, by int) {
+	l.counts[t.State] += by
+	if t.State != Claimed {
+		return
+	}
+	if by > 0 {
+		l.claims[t.UID] = t
+	} else {
+		delete(l.claims, t.UID)
+	}
+}
+
+// Counts returns the number of records by state.
+func (l *Ledger) Counts() [Terminal + 1]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
 }
 
 // forget drops a record and everything that leads to it.
@@ -164,6 +186,7 @@ func (l *Ledger) forget(t *Task) {
 	}
 	if l.pods[t.UID] == t {
 		delete(l.pods, t.UID)
+		l.count(t, -1)
 	}
 	if t.ID != "" {
 		delete(l.tasks, t.ID)

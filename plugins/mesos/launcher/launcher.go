@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package launcher turns claims into Mesos tasks. It gathers the claims of one agent and role for some milliseconds,
+// sends one ACCEPT for all of them, and tells each pod's Bind what became of its task.
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/mesosapi"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/metrics"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/taskinfo"
+)
+
+// Mesos sends what a batch asks for.
+type Mesos interface {
+	// Accept launches tasks on offers; what the tasks leave comes back without a filter. Its errors are mesosapi's:
+	// mesosapi.Ambiguous says of one whether the master may have processed the call all the same.
+	Accept(ctx context.Context, offerIDs []string, tasks []mesos.TaskInfo) error
+}
+
+// Options are the bounds of launching.
+type Options struct {
+	Clock    clock.WithTicker
+	Executor taskinfo.Executor
+	// Window is how long a batch gathers claims after its first one.
+	Window time.Duration
+	// MaxTasks is the most tasks of one ACCEPT.
+	MaxTasks int
+	// Timeout bounds the wait from the ACCEPT to the first status of a task.
+	Timeout time.Duration
+	// Backing is how long a claim may stand without an offer behind it.
+	Backing time.Duration
+	// Retries is how often a launch that failed before the executor had it is tried again on fresh offers.
+	Retries int
+}
+
+// ErrLaunch is the kind of every error that says that no task holds the pod's resources.
+var ErrLaunch = errors.New("Mesos task not launched")
+
+// Launcher is made once and run once.
+type Launcher struct {
+	options Options
+	ledger  *ledger.Ledger
+	mesos   Mesos
+	ready   chan claim
+	kick    chan struct{}
+	sending *semaphore.Weighted
+}
+
+// agentPool names the claims that can share an ACCEPT.
+type agentPool struct {
+	agent string
+	pool  ledger.PoolKey
+}
+
+type claim struct {
+	agentPool
+	uid types.UID
+}
+
+// maxSending bounds the ACCEPTs in flight.
+const maxSending = 64
+
+// again is the pause before a batch that was not processed is tried again.
+const again = 100 * time.Millisecond
+
+// New returns a launcher; it does nothing until Run.
+func New(options Options, book *ledger.Ledger, m Mesos) *Launcher {
+	return &Launcher{
+		options: options, ledger: book, mesos: m,
+		ready: make(chan claim), kick: make(chan struct{}, 1), sending: semaphore.NewWeighted(maxSending),
+	}
+}
+
+// Kick says that an offer came or an executor answered: batches that could not be launched before may be now.
+func (l *Launcher) Kick() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
+
+// queue is the claims of one pool that are ready, and when its batch closes.
+type queue struct {
+	uids   []types.UID
+	closes time.Time
+}
+
+// Run forms batches until ctx ends. It returns when every ACCEPT in flight has been answered or given up.
+func (l *Launcher) Run(ctx context.Context) {
+	queues := map[agentPool]*queue{}
+	timer := l.options.Clock.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			// The deadline of a call ends the wait: calls carry ctx.
+			_ = l.sending.Acquire(context.WithoutCancel(ctx), maxSending)
+			return
+		case c := <-l.ready:
+			q := queues[c.agentPool]
+			if q == nil {
+				q = &queue{closes: l.options.Clock.Now().Add(l.options.Window)}
+				queues[c.agentPool] = q
+			}
+			q.uids = append(q.uids, c.uid)
+		case <-l.kick:
+		case <-timer.C():
+		}
+		l.form(ctx, queues, timer)
+	}
+}
+
+// form launches what can be launched of the closed batches and sets the timer for the next one to close.
+func (l *Launcher) form(ctx context.Context, queues map[agentPool]*queue, timer clock.Timer) {
+	now := l.options.Clock.Now()
+	next := time.Hour
+	for key, q := range queues {
+		if wait := q.closes.Sub(now); wait > 0 {
+			next = min(next, wait)
+			continue
+		}
+		for len(q.uids) > 0 {
+			b := l.ledger.Batch(key.agent, key.pool, q.uids, l.options.MaxTasks)
+			if b == nil {
+				break
+			}
+			if !l.sending.TryAcquire(1) {
+				l.ledger.NotSent(b)
+				next = min(next, l.options.Window+time.Millisecond)
+				break
+			}
+			go func() {
+				defer l.sending.Release(1)
+				l.send(ctx, b)
+				l.Kick()
+			}()
+			q.uids = l.stillClaimed(q.uids, key)
+		}
+		if q.uids = l.stillClaimed(q.uids, key); len(q.uids) == 0 {
+			delete(queues, key)
+		}
+	}
+	timer.Reset(next)
+}
+
+// stillClaimed drops what is launched, released or gone.
+func (l *Launcher) stillClaimed(uids []types.UID, key agentPool) []types.UID {
+	kept := uids[:0]
+	for _, uid := range uids {
+		if t, ok := l.ledger.Task(uid); ok && t.State == ledger.Claimed && t.AgentID == key.agent {
+			kept = append(kept, uid)
+		}
+	}
+	return kept
+}
+
+func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {
+	logger := klog.FromContext(ctx)
+	info := l.options.Executor.Info(b.ExecutorID, b.Node, b.ExecutorResources)
+	tasks := make([]mesos.TaskInfo, len(b.Launches))
+	for i, launch := range b.Launches {
+		t := launch.Task
+		tasks[i] = taskinfo.Task(t.ID, b.AgentID, taskinfo.Reference{
+			Namespace: t.Namespace, Name: t.Name, UID: string(t.UID), Node: t.Node,
+			GraceSeconds: int64(t.Grace / time.Second), Ports: t.Need.Ports, Bound: t.Bound,
+		}, launch.Resources, info)
+	}
+	err := l.mesos.Accept(ctx, b.OfferIDs, tasks)
+	outcome := "processed"
+	switch {
+	case err == nil:
+		l.ledger.Sent(b)
+	case mesosapi.Ambiguous(err):
+		outcome = "unclear"
+		l.ledger.Unclear(b)
+	default:
+		outcome = "refused"
+		l.ledger.NotSent(b)
+	}
+	metrics.Accepts.WithLabelValues(outcome).Inc()
+	metrics.BatchTasks.Observe(float64(len(tasks)))
+	logger.V(4).Info("Sent ACCEPT", "agent", b.AgentID, "role", b.Pool.Role, "offers", len(b.OfferIDs), "tasks", len(tasks), "newExecutor", b.NewExecutor, "outcome", outcome, "err", err)
+}
+
+// Launch launches the task of a pod's claim and waits until the executor has it. It returns the task, or an error of
+// kind ErrLaunch, or the context's. After an error the caller releases the claim; whether a KILL is needed is in the
+// ledger.
+func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, error) {
+	deadline := l.options.Clock.NewTimer(l.options.Timeout)
+	defer deadline.Stop()
+	poll := l.options.Clock.NewTicker(l.options.Backing / 4)
+	defer poll.Stop()
+	retries := 0
+	queued := false
+	for {
+		t, changed, ok := l.ledger.Watch(uid)
+		switch {
+		case !ok:
+			return t, fmt.Errorf("%w: the claim is gone", ErrLaunch)
+		case !t.KillSince.IsZero():
+			return t, fmt.Errorf("%w: it is to be killed", ErrLaunch)
+		case !t.PodGone.IsZero():
+			return t, fmt.Errorf("%w: the pod is gone", ErrLaunch)
+		case t.State.Live():
+			return t, nil
+		case t.State == ledger.Terminal || t.State == ledger.Unheld:
+			if retries++; retries > l.options.Retries || !retryable(t.Last) || !l.retry(t) {
+				return t, fmt.Errorf("%w: %s", ErrLaunch, t.Last)
+			}
+			queued = false
+			continue
+		case t.State == ledger.Claimed:
+			if since, short := l.ledger.Short(uid); short && !t.Bound {
+				now := l.options.Clock.Now()
+				if now.Sub(since) >= l.options.Backing || !t.RescindedAt.IsZero() {
+					return t, fmt.Errorf("%w: the Mesos offer that the pod was reserved on is gone", ErrLaunch)
+				}
+			}
+			if !queued {
+				if t.Attempts > 0 || retries > 0 { // tried before: not at the speed of failure
+					if err := l.pause(ctx); err != nil {
+						return t, err
+					}
+				}
+				select {
+				case l.ready <- claim{agentPool{t.AgentID, ledger.PoolKey{Role: t.Need.Role, Revocable: t.Need.Revocable}}, uid}:
+					queued = true
+				case <-ctx.Done():
+					return t, ctx.Err()
+				}
+				continue
+			}
+		default:
+			queued = false // launched; should it become a claim again it has to be queued again
+		}
+		select {
+		case <-changed:
+		case <-poll.C():
+			if t.State == ledger.Claimed {
+				queued = false // the launcher drops what was not a claim for a moment
+			}
+		case <-deadline.C():
+			return t, fmt.Errorf("%w: no status of the task came within %s (it is %s)", ErrLaunch, l.options.Timeout, t.State)
+		case <-ctx.Done():
+			return t, ctx.Err()
+		}
+	}
+}
+
+// retry makes the record of a failed attempt a claim again.
+func (l *Launcher) retry(t ledger.Task) bool {
+	if t.State == ledger.Unheld {
+		_, ok := l.ledger.Reclaim(t.UID)
+		return ok
+	}
+	return l.ledger.Retry(t.UID)
+}
+
+func (l *Launcher) pause(ctx context.Context) error {
+	timer := l.options.Clock.NewTimer(again)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// notEnough is in the text of a TASK_ERROR for a task that does not fit into what its offers held by then
+// (src/master/validation.cpp).
+const notEnough = "more than available"
+
+// retryable says whether a launch failed before the executor had the task, for a cause that fresh offers may cure.
+func retryable(s ledger.Status) bool {
+	switch s.State {
+	case mesos.TASK_DROPPED:
+		return true
+	case mesos.TASK_ERROR:
+		return strings.Contains(s.Message, notEnough)
+	case mesos.TASK_GONE, mesos.TASK_UNKNOWN, mesos.TASK_LOST:
+		// A lost ACCEPT, settled after the fence; or the agent's word that it never had the task.
+		return s.Reason == mesos.REASON_RECONCILIATION || s.Reason == mesos.REASON_INVALID_OFFERS
+	}
+	return false
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/mesosapi"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/metrics"
+)
+
+// call sends one call on the present subscription.
+func (s *Session) call(ctx context.Context, call *scheduler.Call) error {
+	stream := s.stream.Load()
+	if stream == nil {
+		return &mesosapi.CallError{Type: call.Type, Err: mesosapi.ErrNotSubscribed}
+	}
+	call.FrameworkID = &mesos.FrameworkID{Value: s.Status().FrameworkID}
+	err := stream.Call(ctx, call)
+	outcome := "ok"
+	if err != nil {
+		outcome = "failed"
+	}
+	metrics.Calls.WithLabelValues(call.Type.String(), outcome).Inc()
+	return err
+}
+
+// Accept launches tasks on offers of one agent. What the tasks leave comes back without a filter.
+func (s *Session) Accept(ctx context.Context, offerIDs []string, tasks []mesos.TaskInfo) error {
+	call := calls.Accept(calls.OfferOperations{calls.OpLaunch(tasks...)}.WithOffers(ids(offerIDs)...)).With(calls.RefuseSeconds(0))
+	err := s.call(ctx, call)
+	s.economy.accepted()
+	if mesosapi.Ambiguous(err) {
+		nudge(s.fence)
+	}
+	return err
+}
+
+func ids(offerIDs []string) []mesos.OfferID {
+	out := make([]mesos.OfferID, len(offerIDs))
+	for i, id := range offerIDs {
+		out[i].Value = id
+	}
+	return out
+}
+
+// Sizes of the acknowledgement queue and of its worker pool. A full queue slows the reading of events down.
+const (
+	maxAcks    = 8192
+	ackWorkers = 4
+)
+
+func (s *Session) acknowledge(ctx context.Context, call *scheduler.Call) {
+	select {
+	case s.acks <- call:
+	case <-ctx.Done():
+	}
+}
+
+// ackLoop sends acknowledgements. One that fails is not sent again: the agent repeats the update.
+func (s *Session) ackLoop(ctx context.Context) error {
+	for {
+		select {
+		case call := <-s.acks:
+			outcome := "ok"
+			if err := s.call(ctx, call); err != nil {
+				outcome = "failed"
+				klog.FromContext(ctx).V(2).Info("Acknowledgement failed; the agent will repeat the update", "err", err)
+			}
+			metrics.Acknowledged.WithLabelValues(outcome).Inc()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// killTick is how often kills that are due are looked for.
+const killTick = 250 * time.Millisecond
+
+// killLoop sends the KILLs that the ledger wants and does what time brings. A KILL is repeated until the task has ended:
+// one that is sent while the executor's stream is broken is lost without a sign.
+func (s *Session) killLoop(ctx context.Context) error {
+	ticker := s.options.Clock.NewTicker(killTick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.fence:
+		case <-ticker.C():
+		}
+		s.ledger.Expire()
+		if !s.ledger.Connected() {
+			continue
+		}
+		s.raiseFences(ctx)
+		if !s.reconciled.Load() {
+			continue // nothing is killed before the whole picture is known
+		}
+		for _, d := range s.ledger.Dooms(s.options.KillPatience, s.options.KillRepeat) {
+			call := calls.Kill(d.TaskID, d.AgentID)
+			if d.Grace != nil {
+				call.Kill.KillPolicy = killPolicy(*d.Grace)
+			}
+			metrics.Kills.WithLabelValues().Inc()
+			klog.FromContext(ctx).V(2).Info("Sent KILL", "task", d.TaskID, "agent", d.AgentID)
+			if err := s.call(ctx, call); err != nil {
+				klog.FromContext(ctx).V(2).Info("KILL failed; it will be repeated", "task", d.TaskID, "err", err)
+			}
+		}
+	}
+}
+
+func killPolicy(grace time.Duration) *mesos.KillPolicy {
+	return &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: grace.Nanoseconds()}}
+}
+
+// raiseFences settles launches whose answer was lost. DECLINE of the same offers, answered, makes an ACCEPT that comes
+// later invalid; only the master's word after that counts.
+func (s *Session) raiseFences(ctx context.Context) {
+	for _, f := range s.ledger.Fences() {
+		if err := s.call(ctx, calls.Decline(ids(f.OfferIDs)...).With(calls.RefuseSeconds(0))); err != nil {
+			klog.FromContext(ctx).V(2).Info("Cannot fence a launch yet", "err", err)
+			return
+		}
+		taskIDs := make([]string, len(f.Tasks))
+		queries := make([]ledger.Query, len(f.Tasks))
+		for i, t := range f.Tasks {
+			taskIDs[i], queries[i] = t.TaskID, ledger.Query{TaskID: t.TaskID, AgentID: t.AgentID}
+		}
+		s.ledger.Fenced(taskIDs)
+		if err := s.reconcile(ctx, queries); err != nil {
+			return // they are unanswered; the reconciliation asks again
+		}
+	}
+}
+
+// maxQueries bounds the tasks of one RECONCILE.
+const maxQueries = 1000
+
+func (s *Session) reconcile(ctx context.Context, queries []ledger.Query) error {
+	for len(queries) > 0 {
+		n := min(len(queries), maxQueries)
+		tasks := make(map[string]string, n)
+		for _, q := range queries[:n] {
+			tasks[q.TaskID] = q.AgentID
+		}
+		metrics.Reconciliations.WithLabelValues("explicit").Inc()
+		if err := s.call(ctx, calls.Reconcile(calls.ReconcileTasks(tasks))); err != nil {
+			return fmt.Errorf("reconcile %d tasks: %w", n, err)
+		}
+		queries = queries[n:]
+	}
+	return nil
+}
+
+// Shutdown asks an agent to end an executor of ours.
+func (s *Session) Shutdown(ctx context.Context, agentID, executorID string) error {
+	return s.call(ctx, calls.Shutdown(executorID, agentID))
+}

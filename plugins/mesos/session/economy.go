@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/metrics"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
+)
+
+// Economy says how long offers are held and refused.
+type Economy struct {
+	// IdleAfter is how long nothing must have asked for a role's offers before they are declined and suppressed.
+	IdleAfter time.Duration
+	// IdleRefuse and ShortRefuse are the filters of declines when idle and when an offer is no use to waiting pods.
+	IdleRefuse, ShortRefuse time.Duration
+	// OfferHold is the longest that an offer without a claim is held.
+	OfferHold time.Duration
+	// MaintenanceLead is how long before a maintenance window an agent gets no new tasks.
+	MaintenanceLead time.Duration
+}
+
+// Bounds of the economy.
+const (
+	tick            = 50 * time.Millisecond
+	reviveAtLeast   = 100 * time.Millisecond // between two REVIVEs of a role
+	revivePerAgents = 200 * time.Millisecond // per thousand agents: each REVIVE is an allocation over all of them
+	reviveRepeat    = 30 * time.Second       // until offers flow
+	reviveAnswer    = time.Second            // how long a pod may be held back for the answer to a REVIVE
+	wokenPause      = time.Second            // before a pod is woken again for the same room
+	useless         = time.Second            // how long an offer is kept to see whether it is of use
+	maxKinds        = 64                     // kinds of waiting pods that are looked at in one round
+)
+
+// economy decides which offers are held, declined and asked for, and wakes the pods that they can hold. One goroutine
+// runs it; the methods that note something may be called by any.
+type economy struct {
+	*Session
+	wake chan struct{}
+
+	mu      sync.Mutex
+	roles   map[string]*roleState
+	refused []string
+	inverse []mesos.OfferID
+}
+
+// roleState is what the economy knows of one role.
+type roleState struct {
+	suppressed bool
+	active     time.Time     // when something last asked for offers
+	revived    time.Time     // when REVIVE was last sent
+	answered   time.Time     // when offers last came
+	latency    time.Duration // of the last REVIVE
+	accepted   time.Time     // when an ACCEPT was last sent
+}
+
+func newEconomy(s *Session) *economy {
+	e := &economy{Session: s, wake: make(chan struct{}, 1), roles: map[string]*roleState{}}
+	for _, role := range s.options.Roles {
+		e.roles[role] = &roleState{}
+	}
+	return e
+}
+
+func (e *economy) nudge() { nudge(e.wake) }
+
+// resubscribed notes a new subscription: offers flow for all roles, and no filter stands.
+func (e *economy) resubscribed() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.options.Clock.Now()
+	e.refused, e.inverse = nil, nil
+	for _, r := range e.roles {
+		*r = roleState{active: now, revived: now}
+	}
+}
+
+// arrived notes that offers came.
+func (e *economy) arrived(offers []mesos.Offer) {
+	e.mu.Lock()
+	now := e.options.Clock.Now()
+	for i := range offers {
+		r := e.roles[offers[i].GetAllocationInfo().GetRole()]
+		if r == nil {
+			continue
+		}
+		if r.answered.Before(r.revived) {
+			r.latency = now.Sub(r.revived)
+		}
+		r.answered = now
+	}
+	e.mu.Unlock()
+	e.nudge()
+}
+
+// accepted notes that an ACCEPT was sent: its rest comes back at the next allocation, or at once after a REVIVE.
+func (e *economy) accepted() {
+	e.mu.Lock()
+	now := e.options.Clock.Now()
+	for _, r := range e.roles {
+		r.accepted, r.active = now, now
+	}
+	e.mu.Unlock()
+	e.nudge()
+}
+
+// refuse notes offers that are no use at all.
+func (e *economy) refuse(offerIDs []string) {
+	e.mu.Lock()
+	e.refused = append(e.refused, offerIDs...)
+	e.mu.Unlock()
+	e.nudge()
+}
+
+// answerInverse notes an inverse offer to answer.
+func (e *economy) answerInverse(id mesos.OfferID) {
+	e.mu.Lock()
+	e.inverse = append(e.inverse, id)
+	e.mu.Unlock()
+	e.nudge()
+}
+
+// Cold says whether a pod of a role should be held back for a moment because its offers have yet to be asked for, or
+// have been and the answer is due. It takes only a short lock: it is called under the scheduling queue's own.
+func (s *Session) Cold(role string) bool {
+	e := s.economy
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := e.roles[role]
+	if r == nil || s.stream.Load() == nil {
+		return false
+	}
+	cold := r.suppressed || !r.answered.After(r.revived) && e.options.Clock.Since(r.revived) < reviveAnswer
+	if r.suppressed {
+		nudge(e.wake)
+	}
+	return cold
+}
+
+// Suppressed says whether offers of a role are suppressed.
+func (s *Session) Suppressed(role string) bool {
+	s.economy.mu.Lock()
+	defer s.economy.mu.Unlock()
+	r := s.economy.roles[role]
+	return r != nil && r.suppressed
+}
+
+// Unknown says whether room of a role is unknown at present: nothing was offered since it was asked for.
+func (s *Session) Unknown(role string) bool {
+	s.economy.mu.Lock()
+	defer s.economy.mu.Unlock()
+	r := s.economy.roles[role]
+	return r == nil || r.suppressed || !r.answered.After(r.revived)
+}
+
+func (e *economy) run(ctx context.Context) error {
+	ticker := e.options.Clock.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		case <-e.wake:
+			// Offers often come in several events; one round serves them all.
+			if !e.sleep(ctx, time.Millisecond) {
+				return nil
+			}
+		}
+		e.round(ctx)
+	}
+}
+
+// kind is a set of waiting pods that ask for the same: one need and, if they have rules of their own about nodes, one pod.
+type kind struct {
+	need  resources.Need
+	pod   *v1.Pod // nil if any pod of the kind may go to any node
+	fits  []*ledger.View
+	oldGr uint64 // the least version at which a fitting agent had its room
+	newGr uint64 // the greatest
+}
+
+func (e *economy) round(ctx context.Context) {
+	queue := e.ledger.Queue()
+	e.report(len(queue))
+	if e.stream.Load() == nil {
+		return
+	}
+	snapshot := e.ledger.Snapshot()
+	now := e.options.Clock.Now()
+	kinds := e.kinds(queue, snapshot, now)
+
+	hungry := map[string]time.Time{} // by role: since when the hungriest pod waits, the latest
+	useful := map[string]bool{}      // agents that fit a waiting pod
+	for _, w := range queue {
+		k := kinds[kindOf(w)]
+		if k == nil {
+			continue
+		}
+		for _, v := range k.fits {
+			useful[v.AgentID] = true
+		}
+		// A pod that was tried with room that fits it, and still waits, is refused by something else: it justifies nothing.
+		if len(k.fits) == 0 || k.oldGr > w.Tried || w.Tried == 0 {
+			since := hungry[w.Need.Role]
+			if w.Since.After(since) {
+				since = w.Since
+			}
+			hungry[w.Need.Role] = since
+		}
+	}
+	short := e.ledger.ShortRoles()
+	e.wakeUp(ctx, queue, kinds, now)
+	e.declineRefused(ctx)
+	for _, role := range e.options.Roles {
+		since, waits := hungry[role]
+		e.serveRole(ctx, role, waits, since, short[role], useful, now)
+	}
+}
+
+type kindKey struct {
+	need string
+	uid  types.UID
+}
+
+func kindOf(w ledger.Waiting) kindKey {
+	key := kindKey{need: w.Need.Role + "/" + w.Need.String()}
+	if w.Need.Revocable {
+		key.need += "/revocable"
+	}
+	if hasRules(w.Pod) {
+		key.uid = w.Pod.UID
+	}
+	return key
+}
+
+// hasRules says whether a pod has rules about nodes that another pod of the same need may not have.
+func hasRules(pod *v1.Pod) bool {
+	s := &pod.Spec
+	return len(s.NodeSelector) > 0 || s.Affinity != nil || len(s.Tolerations) > 0
+}
+
+// kinds sorts the waiting pods by what they ask for and finds the agents that fit each kind.
+func (e *economy) kinds(queue []ledger.Waiting, snapshot *ledger.Snapshot, now time.Time) map[kindKey]*kind {
+	kinds := map[kindKey]*kind{}
+	for _, w := range queue {
+		key := kindOf(w)
+		if kinds[key] != nil || len(kinds) >= maxKinds {
+			continue
+		}
+		k := &kind{need: w.Need, pod: w.Pod}
+		snapshot.Each(func(v *ledger.View) bool {
+			if v.Fit(w.Need, e.options.Economy.MaintenanceLead, now) == ledger.Fits && e.hooks.Match(w.Pod, v.Node) {
+				if len(k.fits) == 0 || v.Grew < k.oldGr {
+					k.oldGr = v.Grew
+				}
+				k.newGr = max(k.newGr, v.Grew)
+				k.fits = append(k.fits, v)
+			}
+			return true
+		})
+		kinds[key] = k
+	}
+	return kinds
+}
+
+// wakeUp wakes the pods that the room on offer can hold and that have not been tried with it, in priority order, each
+// against what the ones before leave.
+func (e *economy) wakeUp(ctx context.Context, queue []ledger.Waiting, kinds map[kindKey]*kind, now time.Time) {
+	if !e.reconciled.Load() {
+		return
+	}
+	type spent struct {
+		amounts resources.Amounts
+		ports   []int32
+	}
+	used := map[string]*spent{}
+	var pods []*v1.Pod
+	var uids []types.UID
+	var version uint64
+	for _, w := range queue {
+		if w.Tried == 0 && !e.Cold(w.Need.Role) { // held back by PreEnqueue: the answer is there, or does not come
+			if now.Sub(w.Woken) > wokenPause {
+				pods, uids = append(pods, w.Pod), append(uids, w.Pod.UID)
+			}
+			continue
+		}
+		k := kinds[kindOf(w)]
+		if k == nil || k.newGr <= w.Tried {
+			continue
+		}
+		for i := 0; i < len(k.fits); i++ {
+			v := k.fits[i]
+			u := used[v.AgentID]
+			if u == nil {
+				u = &spent{}
+				used[v.AgentID] = u
+			}
+			if v.FitWith(w.Need, e.options.Economy.MaintenanceLead, now, resources.Amounts{}.Sub(u.amounts), nil) != ledger.Fits ||
+				slices.ContainsFunc(w.Need.Ports, func(p int32) bool { return slices.Contains(u.ports, p) }) {
+				if len(w.Need.Ports) == 0 { // full for the rest of this kind, too
+					k.fits = slices.Delete(k.fits, i, i+1)
+					i--
+				}
+				continue
+			}
+			if v.Grew <= w.Tried {
+				continue
+			}
+			u.amounts, u.ports = u.amounts.Add(w.Need.Amounts), append(u.ports, w.Need.Ports...)
+			if w.WokenFor < v.Grew || now.Sub(w.Woken) > wokenPause {
+				pods, uids = append(pods, w.Pod), append(uids, w.Pod.UID)
+				version = max(version, v.Grew)
+			}
+			break
+		}
+	}
+	if len(pods) == 0 {
+		return
+	}
+	e.ledger.Woken(uids, version)
+	metrics.Woken.WithLabelValues().Add(float64(len(pods)))
+	klog.FromContext(ctx).V(4).Info("Woke pods that Mesos offers can hold", "pods", len(pods))
+	e.hooks.Activate(pods)
+}
+
+// serveRole holds, declines and asks for the offers of one role.
+func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since time.Time, short bool, useful map[string]bool, now time.Time) {
+	e.mu.Lock()
+	r := e.roles[role]
+	if hungry || short {
+		r.active = now
+	}
+	agents := time.Duration(e.ledger.AgentCount())
+	gap := max(reviveAtLeast, 5*r.latency, revivePerAgents*agents/1000)
+	cause := r.suppressed || since.After(r.revived) || r.accepted.After(r.revived) || now.Sub(r.revived) >= reviveRepeat && !r.answered.After(r.revived)
+	revive := (hungry || short) && cause && now.Sub(r.revived) >= gap && (r.suppressed || !e.enough(role, hungry, useful))
+	idle := now.Sub(r.active) >= e.options.Economy.IdleAfter
+	suppress := idle && !r.suppressed
+	e.mu.Unlock()
+
+	logger := klog.FromContext(ctx)
+	if revive {
+		if err := e.call(ctx, calls.ReviveWith([]string{role})); err != nil {
+			logger.V(2).Info("REVIVE failed; it will be repeated", "role", role, "err", err)
+			return
+		}
+		metrics.Revives.WithLabelValues().Inc()
+		e.mu.Lock()
+		if !r.answered.After(now) {
+			r.revived = now
+		} else {
+			r.revived = r.answered.Add(-time.Nanosecond) // the answer overtook this line
+		}
+		r.suppressed = false
+		e.mu.Unlock()
+		metrics.Suppressed.WithLabelValues(role).Set(0)
+		return
+	}
+	e.decline(ctx, role, idle, hungry, useful)
+	if suppress {
+		if err := e.call(ctx, calls.SuppressWith([]string{role})); err != nil {
+			logger.V(2).Info("SUPPRESS failed; it will be repeated", "role", role, "err", err)
+			return
+		}
+		e.mu.Lock()
+		r.suppressed = true
+		e.mu.Unlock()
+		metrics.Suppressed.WithLabelValues(role).Set(1)
+	}
+}
+
+// enough says whether what is held can serve the waiting pods of a role, so that nothing more need be asked for.
+func (e *economy) enough(role string, hungry bool, useful map[string]bool) bool {
+	if !hungry {
+		return false
+	}
+	for _, o := range e.ledger.Offers() {
+		if o.Role == role && useful[o.AgentID] {
+			return true
+		}
+	}
+	return false
+}
+
+// decline gives back what is no use.
+func (e *economy) decline(ctx context.Context, role string, idle, hungry bool, useful map[string]bool) {
+	var long, brief []string
+	for _, o := range e.ledger.Offers() {
+		switch {
+		case o.Role != role || o.Claimed:
+		case idle:
+			long = append(long, o.ID)
+		case o.Age >= e.options.Economy.OfferHold,
+			o.Trouble != ledger.NoTrouble && o.Age >= useless,
+			hungry && !useful[o.AgentID] && o.Age >= useless:
+			brief = append(brief, o.ID)
+		}
+	}
+	e.declineIDs(ctx, e.ledger.Decline(long), e.options.Economy.IdleRefuse)
+	e.declineIDs(ctx, e.ledger.Decline(brief), e.options.Economy.ShortRefuse)
+}
+
+func (e *economy) declineRefused(ctx context.Context) {
+	e.mu.Lock()
+	refused, inverse := e.refused, e.inverse
+	e.refused, e.inverse = nil, nil
+	e.mu.Unlock()
+	e.declineIDs(ctx, refused, e.options.Economy.IdleRefuse)
+	if len(inverse) > 0 {
+		// The tasks go when the window begins; nothing is promised before.
+		if err := e.call(ctx, calls.DeclineInverseOffers(inverse...).With(calls.RefuseSeconds(e.options.Economy.IdleRefuse))); err != nil {
+			klog.FromContext(ctx).V(2).Info("Answer to an inverse offer failed; Mesos will send it again", "err", err)
+		}
+	}
+}
+
+// declineIDs sends one DECLINE. Offers whose DECLINE fails die with the subscription, or time out at the master.
+func (e *economy) declineIDs(ctx context.Context, offerIDs []string, refuse time.Duration) {
+	if len(offerIDs) == 0 {
+		return
+	}
+	klog.FromContext(ctx).V(4).Info("Declining offers", "offers", len(offerIDs), "refuse", refuse)
+	if err := e.call(ctx, calls.Decline(ids(offerIDs)...).With(calls.RefuseSeconds(refuse))); err != nil {
+		klog.FromContext(ctx).V(2).Info("DECLINE failed", "offers", len(offerIDs), "err", err)
+	}
+}
+
+// report brings the gauges up to date.
+func (e *economy) report(queued int) {
+	f := e.ledger.Fates()
+	for fate, n := range map[string]int64{"received": f.Received, "held": f.Held, "accepted": f.Accepted, "declined": f.Declined, "rescinded": f.Rescinded, "lost": f.Lost} {
+		metrics.Offers.WithLabelValues(fate).Set(float64(n))
+	}
+	for state, n := range e.ledger.Counts() {
+		metrics.Tasks.WithLabelValues(ledger.State(state).String()).Set(float64(n))
+	}
+	metrics.Strangers.WithLabelValues().Set(float64(len(e.ledger.Strangers())))
+	metrics.Waiting.WithLabelValues().Set(float64(queued))
+}
