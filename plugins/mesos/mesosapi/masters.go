@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -113,7 +114,7 @@ func parseMaster(text, defaultScheme string) (master, error) {
 }
 
 func newMaster(scheme, host, port string) (master, error) {
-	if host == "" || strings.ContainsAny(host, " /\\,@%\"'<>") {
+	if !isHost(host) {
 		return master{}, errors.New("the host is missing or is not a host name or IP address: " + masterWanted)
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
@@ -121,6 +122,22 @@ func newMaster(scheme, host, port string) (master, error) {
 		return master{}, errors.New("the port is not a number from 1 to 65535: " + masterWanted)
 	}
 	return master{scheme: scheme, host: net.JoinHostPort(strings.ToLower(host), strconv.FormatUint(n, 10))}, nil
+}
+
+// isHost reports whether text is an IP address without a zone or looks like a host name.
+func isHost(text string) bool {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr.Zone() == ""
+	}
+	if text == "" || len(text) > 253 || strings.Trim(text, ".-") == "" {
+		return false
+	}
+	for _, c := range text {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
 }
 
 // maxLocation bounds, in bytes, the Location that is looked at.
