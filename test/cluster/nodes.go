@@ -198,4 +198,3 @@ func (c *Cluster) waitNodeReady(ctx context.Context, kubelet *Process, name stri
 		return fmt.Errorf("conditions: %v", node.Status.Conditions)
 	})
 }
-
