@@ -46,6 +46,8 @@ type Ledger struct {
 	offers       map[string]*offer
 	rescinded    *recent // offers rescinded before they were seen
 	pods         map[types.UID]*Task
+	claims       map[types.UID]*Task // those of pods that are Claimed
+	counts       [Terminal + 1]int
 	tasks        map[string]*Task
 	ended        *recent // task ids that ended: terminal is final
 	strangers    map[string]*Stranger
