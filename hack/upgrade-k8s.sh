@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Moves the product and the control plane of its tests to another version of Kubernetes:
+#
+#     hack/upgrade-k8s.sh v1.37.3
+#
+# k8s.io/kubernetes names its staging modules (k8s.io/api and so on) without versions, so each needs a replace line.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+version=${1:-}
+[[ $version =~ ^v1\.[0-9]+\.[0-9]+ ]] || { echo "usage: $0 v1.MINOR.PATCH" >&2; exit 2; }
+staging=v0.${version#v1.}
+
+for dir in . hack/tools; do
+  echo "== $dir: k8s.io/kubernetes $version, staging modules $staging"
+  (
+    cd "$dir"
+    gomod=$(go mod download -json "k8s.io/kubernetes@$version" | sed -n 's/^\t"GoMod": "\(.*\)",$/\1/p')
+    # Replace lines of modules that no longer exist would break the build.
+    while read -r old; do
+      go mod edit -dropreplace="$old"
+    done < <(sed -n 's/^\t\{0,1\}\(replace \)\{0,1\}\(k8s\.io\/[a-z-]*\) => k8s\.io\/.*/\2/p' go.mod)
+    while read -r module; do
+      go mod edit -replace="$module=$module@$staging"
+    done < <(sed -n 's/^\t\(k8s\.io\/[a-z-]*\) => \.\/staging\/.*/\1/p; s/^\t\(k8s\.io\/[a-z-]*\) v0\.0\.0$/\1/p' "$gomod" | sort -u)
+    go mod edit -require="k8s.io/kubernetes@$version"
+    go mod tidy
+  )
+done
+(
+  cd hack/verify
+  go get -tool "k8s.io/code-generator/cmd/deepcopy-gen@$staging" "k8s.io/code-generator/cmd/defaulter-gen@$staging" \
+    "k8s.io/code-generator/cmd/conversion-gen@$staging"
+  go mod tidy
+)
+hack/update-codegen.sh
+echo "now run: make verify test"
