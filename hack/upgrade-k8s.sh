@@ -18,13 +18,15 @@ for dir in . hack/tools; do
   (
     cd "$dir"
     gomod=$(go mod download -json "k8s.io/kubernetes@$version" | sed -n 's/^\t"GoMod": "\(.*\)",$/\1/p')
-    # Replace lines of modules that no longer exist would break the build.
-    while read -r old; do
-      go mod edit -dropreplace="$old"
-    done < <(sed -n 's/^\t\{0,1\}\(replace \)\{0,1\}\(k8s\.io\/[a-z-]*\) => k8s\.io\/.*/\2/p' go.mod)
-    while read -r module; do
+    now=$(sed -n 's/^\t\(k8s\.io\/[a-z-]*\) => \.\/staging\/.*/\1/p' "$gomod" | sort)
+    before=$(sed -n 's/^\t\(k8s\.io\/[a-z-]*\) => k8s\.io\/.*/\1/p' go.mod | sort)
+    for module in $now; do
       go mod edit -replace="$module=$module@$staging"
-    done < <(sed -n 's/^\t\(k8s\.io\/[a-z-]*\) => \.\/staging\/.*/\1/p; s/^\t\(k8s\.io\/[a-z-]*\) v0\.0\.0$/\1/p' "$gomod" | sort -u)
+    done
+    # A module that no longer exists has no such version.
+    for module in $(comm -13 <(echo "$now") <(echo "$before")); do
+      go mod edit -dropreplace="$module"
+    done
     go mod edit -require="k8s.io/kubernetes@$version"
     go mod tidy
   )
