@@ -211,9 +211,13 @@ func (l *Ledger) Dooms(patience, repeat time.Duration) []Doomed {
 func (l *Ledger) Settled(uid types.UID) (why string, settled bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.pods[uid]
-	if t == nil {
-		return "", true
+	if l.pods[uid] != nil {
+		return "waiting for the end of this pod's earlier Mesos task", false
 	}
-	return "waiting for the end of this pod's earlier Mesos task", false
+	for _, s := range l.strangers {
+		if s.UID == uid {
+			return "waiting for the end of a Mesos task that was launched for this pod before", false
+		}
+	}
+	return "", true
 }

@@ -318,8 +318,13 @@ type Stranger struct {
 
 func (l *Ledger) applyStranger(u Update) Change {
 	if IsTerminal(u.State) {
+		s := l.strangers[u.TaskID]
+		if s == nil {
+			return Change{Update: u}
+		}
 		delete(l.strangers, u.TaskID)
-		return Change{Update: u}
+		l.ended.add(u.TaskID)
+		return Change{Effect: Freed, Task: Task{Pod: Pod{UID: s.UID}}, Update: u}
 	}
 	if u.State == mesos.TASK_UNREACHABLE || u.State == mesos.TASK_UNKNOWN {
 		return Change{Update: u}

@@ -250,3 +250,12 @@ func (l *Ledger) Tasks() []Task {
 	}
 	return out
 }
+
+// DefaultGrace is Kubernetes' default for terminationGracePeriodSeconds.
+const DefaultGrace = 30 * time.Second
+
+// GraceOf turns terminationGracePeriodSeconds into a duration that cannot overflow.
+func GraceOf(seconds int64) time.Duration {
+	const most = int64(1 << 31)
+	return time.Duration(max(0, min(seconds, most))) * time.Second
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/taskinfo"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/wellknown"
+)
+
+// PodOf returns what the ledger keeps of a pod.
+func PodOf(pod *v1.Pod) ledger.Pod {
+	p := ledger.Pod{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Priority: corev1helpers.PodPriority(pod), Created: pod.CreationTimestamp.Time, Grace: ledger.DefaultGrace}
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		p.Grace = ledger.GraceOf(*s)
+	}
+	return p
+}
+
+// recordOf reads the record of a pod's task from its annotations. Anybody can write them, so it counts only if the task
+// id is one of this pod's UID. ok is false if the pod carries no record of ours.
+func recordOf(pod *v1.Pod) (taskID, agentID, frameworkID, executorID string, ok bool) {
+	taskID, agentID = pod.Annotations[wellknown.TaskIDAnnotation], pod.Annotations[wellknown.AgentIDAnnotation]
+	frameworkID, executorID = pod.Annotations[wellknown.FrameworkIDAnnotation], pod.Annotations[wellknown.ExecutorIDAnnotation]
+	uid, _, parsed := taskinfo.ParseTaskID(taskID)
+	return taskID, agentID, frameworkID, executorID, parsed && uid == pod.UID && agentID != "" && frameworkID != ""
+}
+
+// Annotations returns what the Binding of a pod, or a later patch, records of its task.
+func Annotations(t ledger.Task, frameworkID string) map[string]string {
+	return map[string]string{
+		wellknown.TaskIDAnnotation:      t.ID,
+		wellknown.AgentIDAnnotation:     t.AgentID,
+		wellknown.FrameworkIDAnnotation: frameworkID,
+		wellknown.ExecutorIDAnnotation:  t.ExecutorID,
+		wellknown.ResourcesAnnotation:   t.Need.String(),
+	}
+}
+
+func finished(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+// Recover takes the bound pods of ours into the ledger. frameworkID is the stored id: a record of another one is of a
+// framework that was given up, so its pod has no task. It returns how many pods it found. Nothing of them is touched.
+func (l *Lifecycle) Recover(ctx context.Context, frameworkID string) int {
+	n := 0
+	for _, obj := range l.options.Pods.GetStore().List() {
+		pod := obj.(*v1.Pod)
+		if pod.Spec.NodeName != "" && l.restore(ctx, pod, frameworkID) {
+			n++
+		}
+	}
+	return n
+}
+
+// restore takes one bound pod into the ledger; it returns false for a pod that is not ours.
+func (l *Lifecycle) restore(ctx context.Context, pod *v1.Pod, frameworkID string) bool {
+	if !l.options.Ours(pod.Spec.SchedulerName) || finished(pod) {
+		return false
+	}
+	logger := klog.FromContext(ctx)
+	taskID, agentID, of, executorID, ok := recordOf(pod)
+	if !ok {
+		logger.Info("Pod names this scheduler but was bound by somebody else; it is left alone", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
+		return false
+	}
+	need, err := l.options.NeedOf(pod)
+	if err != nil {
+		logger.Info("Cannot tell the role of a bound pod; its namespace's default is assumed", "pod", klog.KObj(pod), "err", err)
+	}
+	t := ledger.Task{Pod: PodOf(pod), Need: need, AgentID: agentID, Node: pod.Spec.NodeName, ID: taskID, ExecutorID: executorID}
+	if frameworkID != "" && of != frameworkID {
+		t.ID = "" // its framework is gone, and its task with it
+	}
+	l.ledger.Restore(t)
+	if t.ID == "" {
+		l.queue.Add(pod.UID)
+	}
+	return true
+}
+
+// handler follows the pods. The informer is kube-scheduler's own: a pod that is complete arrives as a deletion.
+func (l *Lifecycle) handler(ctx context.Context) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if pod, ok := obj.(*v1.Pod); ok && pod.Spec.NodeName != "" {
+				l.onBound(ctx, pod)
+			}
+		},
+		UpdateFunc: func(before, after any) {
+			was, ok1 := before.(*v1.Pod)
+			pod, ok2 := after.(*v1.Pod)
+			if !ok1 || !ok2 {
+				return
+			}
+			if was.UID != pod.UID {
+				l.onGone(was)
+			}
+			if pod.Spec.NodeName != "" && (was.Spec.NodeName == "" || was.UID != pod.UID) {
+				l.onBound(ctx, pod)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			if pod, ok := obj.(*v1.Pod); ok {
+				l.onGone(pod)
+			}
+		},
+	}
+}
+
+func (l *Lifecycle) onGone(pod *v1.Pod) {
+	if l.options.Ours(pod.Spec.SchedulerName) {
+		l.ledger.PodGone(pod.UID)
+		l.settled(pod.UID)
+	}
+}
+
+// onBound sees a pod bound. Mostly this process did it and knows; but a Binding of an earlier leader may be stored late.
+func (l *Lifecycle) onBound(ctx context.Context, pod *v1.Pod) {
+	if !l.options.Ours(pod.Spec.SchedulerName) || finished(pod) {
+		return
+	}
+	l.ledger.NotWaiting(pod.UID)
+	taskID, _, _, _, ok := recordOf(pod)
+	if ok && l.ledger.Bound(pod.UID, taskID) {
+		return
+	}
+	t, known := l.ledger.Task(pod.UID)
+	switch {
+	case !known:
+		if l.restore(ctx, pod, l.mesos.FrameworkID()) {
+			klog.FromContext(ctx).Info("Found a pod that an earlier leader has bound", "pod", klog.KObj(pod), "task", taskID)
+		} else {
+			l.options.Recorder.Eventf(pod, nil, v1.EventTypeWarning, "BoundElsewhere", "Binding",
+				"the pod names this scheduler but was bound to node %s by somebody else: no Mesos task holds its resources", pod.Spec.NodeName)
+		}
+	case !t.Bound:
+		// Two launches for one pod: the Binding names the one that counts. Ours has to end before that can be restored.
+		klog.FromContext(ctx).Info("Pod was bound with another task than the one launched now; that one is killed", "pod", klog.KObj(pod), "bound", taskID, "launched", t.ID)
+		l.ledger.Unbound(pod.UID)
+	}
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/wellknown"
+)
+
+// Syncer shows agents on their nodes.
+type Syncer struct {
+	Clock  clock.WithTicker
+	Client kubernetes.Interface
+	Nodes  corelisters.NodeLister
+	Agents func() []ledger.AgentInfo
+	// AttributeLabels turns attributes and fault domains into labels.
+	AttributeLabels bool
+	// Ready says whether the picture of the agents is complete: nothing is taken off nodes before.
+	Ready func() bool
+}
+
+// interval is the time between looks at the agents.
+const interval = time.Second
+
+// Run keeps the nodes up to date until ctx ends.
+func (s *Syncer) Run(ctx context.Context) error {
+	ticker := s.Clock.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			s.sync(ctx)
+		}
+	}
+}
+
+func (s *Syncer) sync(ctx context.Context) {
+	if !s.Ready() {
+		return
+	}
+	serving := map[string]ledger.AgentInfo{}
+	for _, a := range s.Agents() {
+		if a.Serves {
+			serving[a.Node] = a
+		}
+	}
+	nodes, err := s.Nodes.List(labels.Everything())
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot list nodes")
+		return
+	}
+	for _, node := range nodes {
+		agent, known := serving[node.Name]
+		body := patch(node, agent, known, s.AttributeLabels)
+		if body == nil {
+			continue
+		}
+		if _, err := s.Client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}); err != nil {
+			klog.FromContext(ctx).V(2).Info("Cannot show an agent on its node yet", "node", node.Name, "err", err)
+		}
+	}
+}
+
+// patch returns what has to change on a node, nil for nothing. Labels of agents that are not known are left: an agent
+// is known again when it offers; they go when the master has removed the agent.
+func patch(node *v1.Node, agent ledger.AgentInfo, known, attributeLabels bool) []byte {
+	changed := map[string]any{}
+	if known && attributeLabels {
+		want := map[string]string{}
+		if !agent.Gone {
+			want, _ = Labels(agent.Attributes)
+			if d := agent.Domain.GetFaultDomain(); d != nil {
+				domain(node, want, v1.LabelTopologyRegion, d.Region.Name)
+				domain(node, want, v1.LabelTopologyZone, d.Zone.Name)
+			}
+		}
+		for k, v := range want {
+			if node.Labels[k] != v {
+				changed[k] = v
+			}
+		}
+		for k := range node.Labels {
+			if _, ok := want[k]; !ok && strings.HasPrefix(k, wellknown.AttributeLabelPrefix) {
+				changed[k] = nil
+			}
+		}
+	}
+	taints, other := wantedTaints(node, agent, known)
+	if len(changed) == 0 && !other {
+		return nil
+	}
+	p := map[string]any{"metadata": map[string]any{"labels": changed}}
+	if other {
+		// The list is replaced whole, so nobody may have changed it since it was read.
+		p["metadata"].(map[string]any)["resourceVersion"] = node.ResourceVersion
+		p["spec"] = map[string]any{"taints": append([]map[string]any{{"$patch": "replace"}}, taintsJSON(taints)...)}
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic(fmt.Sprintf("strings always marshal: %v", err))
+	}
+	return body
+}
+
+func domain(node *v1.Node, want map[string]string, key, name string) {
+	if name != "" && node.Labels[key] == "" {
+		want[key] = name
+	}
+}
+
+// taintOf is the taint for each trouble of an agent.
+var taintOf = map[ledger.Trouble]string{
+	ledger.AgentUnreachable: wellknown.UnreachableTaint,
+	ledger.AgentDraining:    wellknown.DrainingTaint,
+}
+
+func wantedTaints(node *v1.Node, agent ledger.AgentInfo, known bool) (taints []v1.Taint, changed bool) {
+	ours := slices.Collect(maps.Values(taintOf))
+	key := ""
+	if known {
+		key = taintOf[agent.Trouble]
+	}
+	has := false
+	for _, t := range node.Spec.Taints {
+		if !slices.Contains(ours, t.Key) {
+			taints = append(taints, t)
+			continue
+		}
+		if t.Key == key {
+			has = true
+			taints = append(taints, t)
+		} else {
+			changed = true
+		}
+	}
+	if key != "" && !has {
+		taints, changed = append(taints, v1.Taint{Key: key, Effect: v1.TaintEffectNoSchedule}), true
+	}
+	return taints, changed
+}
+
+func taintsJSON(taints []v1.Taint) []map[string]any {
+	out := make([]map[string]any, len(taints))
+	for i, t := range taints {
+		b, err := json.Marshal(t)
+		if err != nil {
+			panic(fmt.Sprintf("taints always marshal: %v", err))
+		}
+		if err := json.Unmarshal(b, &out[i]); err != nil {
+			panic(fmt.Sprintf("taints always unmarshal: %v", err))
+		}
+	}
+	return out
+}
