@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// callTimeout bounds one call to the API server.
+const callTimeout = 15 * time.Second
+
+// Delete deletes the pod with the given UID, with a grace in seconds. gone says that there is no such pod (any more):
+// no pod of that name, or one with another UID.
+func (n *Node) Delete(ctx context.Context, namespace, name, uid string, grace int64) (gone bool, err error) {
+	client, err := n.client()
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	id := types.UID(uid)
+	err = client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{
+		GracePeriodSeconds: &grace,
+		Preconditions:      &metav1.Preconditions{UID: &id},
+	})
+	switch {
+	case err == nil:
+		return false, nil
+	case apierrors.IsNotFound(err), otherUID(err):
+		return true, nil
+	default:
+		return false, fmt.Errorf("delete pod %s/%s: %w", namespace, name, err)
+	}
+}
+
+// otherUID says whether a deletion failed because the pod has another UID. The API server answers other conflicts with
+// 409 too, and tells them apart in the text only.
+func otherUID(err error) bool {
+	return apierrors.IsConflict(err) && strings.Contains(err.Error(), "UID in precondition")
+}
+
+// Warn records an event on the pod, so that its owner can see what happened.
+func (n *Node) Warn(ctx context.Context, namespace, name, uid, reason, message string) error {
+	client, err := n.client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	now := metav1.Now()
+	_, err = client.CoreV1().Events(namespace).Create(ctx, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, GenerateName: name + "."},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name, UID: types.UID(uid)},
+		Type:           corev1.EventTypeWarning,
+		Reason:         reason,
+		Message:        message,
+		Source:         corev1.EventSource{Component: "kube-mesos-executor", Host: n.name},
+		FirstTimestamp: now,
+		LastTimestamp:  now,
+		Count:          1,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("record event on pod %s/%s: %w", namespace, name, err)
+	}
+	return nil
+}

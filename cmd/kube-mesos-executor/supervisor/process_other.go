@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package supervisor
+
+import "syscall"
+
+func childAttributes() *syscall.SysProcAttr { return nil }
+
+func adoptOrphans() {}
