@@ -257,6 +257,26 @@ func (s *story) deleteAll(ctx context.Context) error {
 	}
 	s.say("All pods are gone, and of the %d tasks that there were none is alive: %d finished, %d were killed.",
 		len(r.tasks), r.count("TASK_FINISHED"), r.count("TASK_KILLED"))
+	return s.checkRights()
+}
+
+// checkRights looks whether the manifests and the nodes' credentials gave the right to all that was tried.
+func (s *story) checkRights() error {
+	var all []string
+	for _, prefix := range []string{"system:serviceaccount:" + cluster.SchedulerNamespace + ":", "system:node:"} {
+		refused, err := s.Forbidden(prefix)
+		if err != nil {
+			return err
+		}
+		for _, r := range refused {
+			all = append(all, r.User+": "+r.String())
+		}
+	}
+	if len(all) > 0 {
+		s.list(all)
+		return fmt.Errorf("the API server has refused %d requests of the scheduler and the executors", len(all))
+	}
+	s.say("The scheduler had the rights of its manifests, the executors those of their nodes: nothing was refused.")
 	return nil
 }
 

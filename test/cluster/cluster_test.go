@@ -137,6 +137,17 @@ func TestCluster(t *testing.T) {
 		require.True(t, apierrors.IsForbidden(err), "%v", err)
 		_, err = node.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 		require.True(t, apierrors.IsForbidden(err), "%v", err)
+		wait(ctx, t, "the refusals in the audit log", func(context.Context) error {
+			refused, err := c.Forbidden("system:node:b")
+			if err == nil && len(refused) != 2 {
+				err = fmt.Errorf("%v", refused)
+			}
+			if err == nil {
+				require.Equal(t, "delete pods default/on-a: 403", refused[0].String())
+				require.Equal(t, "list pods default/: 403", refused[1].String())
+			}
+			return err
+		})
 	})
 
 	t.Run("a service account may do nothing it was not given", func(t *testing.T) {

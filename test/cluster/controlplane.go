@@ -42,7 +42,12 @@ func (c *Cluster) startControlPlane(ctx context.Context, apiPort int) error {
 	if err := c.Etcd.Start(); err != nil {
 		return err
 	}
-	c.APIServer = c.NewProcess("kube-apiserver", c.tool("kube-apiserver"), c.apiServerArgs(etcdURL, apiPort)...)
+	policy, err := c.writeAuditPolicy()
+	if err != nil {
+		return err
+	}
+	c.APIServer = c.NewProcess("kube-apiserver", c.tool("kube-apiserver"), append(c.apiServerArgs(etcdURL, apiPort),
+		"--audit-policy-file="+policy, "--audit-log-path="+c.auditLog(), "--audit-log-format=json")...)
 	c.options.Logf("starting kube-apiserver on %s", c.url)
 	// The API server waits for etcd by itself.
 	if err := c.APIServer.Start(); err != nil {
