@@ -11,10 +11,16 @@ api=plugins/mesos/apis/config
 [[ -d $api ]] || exit 0
 
 saved=
+restore() {
+  find "$api" -name 'zz_generated*' -delete
+  cp -Rp "$saved/before/." "$api/"
+  rm -rf "$saved"
+}
 if [[ ${1:-} == --verify ]]; then
   saved=$(mktemp -d)
-  trap 'rm -rf "$saved"' EXIT
-  cp -R "$api" "$saved/before"
+  mkdir "$saved/before" "$saved/after"
+  (cd "$api" && find . -name 'zz_generated*' | tar -cf - -T -) | tar -C "$saved/before" -xf -
+  trap restore EXIT
 fi
 
 # generate GENERATOR MARKER ARGS...: runs it over the packages that ask for it in a comment.
@@ -27,14 +33,12 @@ generate() {
   "$bin" --go-header-file hack/boilerplate.go.txt "$@" "${packages[@]}"
 }
 
-generate deepcopy-gen 'k8s:deepcopy-gen=' --output-file zz_generated.deepcopy.go --bounding-dirs "$module/$api"
+generate deepcopy-gen 'k8s:deepcopy-gen=' --output-file zz_generated.deepcopy.go
 generate defaulter-gen 'k8s:defaulter-gen=' --output-file zz_generated.defaults.go
 generate conversion-gen 'k8s:conversion-gen=' --output-file zz_generated.conversion.go
 
 if [[ -n $saved ]]; then
-  cp -R "$api" "$saved/after"
-  find "$api" -name 'zz_generated*' -delete
-  (cd "$saved/before" && find . -name 'zz_generated*') | while read -r f; do cp -p "$saved/before/$f" "$api/$f"; done
+  (cd "$api" && find . -name 'zz_generated*' | tar -cf - -T -) | tar -C "$saved/after" -xf -
   if ! git --no-pager diff --no-index --stat "$saved/before" "$saved/after"; then
     echo "generated code is not up to date: run hack/update-codegen.sh"
     exit 1
