@@ -22,6 +22,9 @@ check() {
 
 module=$(go list -m)
 
+# matching ARGS...: grep, for which no match is no error.
+matching() { grep "$@" || [[ $? == 1 ]]; }
+
 # files PATTERN: tracked and new files that are there, one a line.
 files() {
   git ls-files --cached --others --exclude-standard -- "$@" | sort -u | while read -r f; do
@@ -95,20 +98,20 @@ generated() {
 imports() {
   local rc=0
   if [[ -d cmd/kube-mesos-executor ]]; then
-    go list -deps ./cmd/kube-mesos-executor | grep -E '^k8s\.io/kubernetes(/|$)' |
+    go list -deps ./cmd/kube-mesos-executor | matching -E '^k8s\.io/kubernetes(/|$)' |
       none "the executor must not depend on k8s.io/kubernetes" || rc=1
   fi
   go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}' ./... |
     awk -v m="$module" 'index($2, m "/test/") == 1 && index($1, m "/test/") != 1 && $1 != m "/cmd/mesos-sim" && index($1, m "/hack/") != 1' |
     none "only cmd/mesos-sim and tests may import what is under test/" || rc=1
   if [[ -d plugins/mesos/mesosapi ]]; then
-    go list -deps ./plugins/mesos/mesosapi | grep -E '^(sigs\.)?k8s\.io/' | grep -vE '^k8s\.io/(klog|utils)(/|$)' |
+    go list -deps ./plugins/mesos/mesosapi | matching -E '^(sigs\.)?k8s\.io/' | matching -vE '^k8s\.io/(klog|utils)(/|$)' |
       none "plugins/mesos/mesosapi must know nothing of Kubernetes" || rc=1
   fi
   local pure
   for pure in resources ledger taskinfo; do
     [[ -d plugins/mesos/$pure ]] || continue
-    go list -f '{{join .Imports "\n"}}' "./plugins/mesos/$pure" | grep -xE 'net|net/http|os|os/exec|k8s\.io/client-go(/.*)?' |
+    go list -f '{{join .Imports "\n"}}' "./plugins/mesos/$pure" | matching -xE 'net|net/http|os|os/exec|k8s\.io/client-go(/.*)?' |
       none "plugins/mesos/$pure must do no I/O" || rc=1
   done
   return $rc
