@@ -125,10 +125,7 @@ func Ambiguous(err error) bool {
 		return call.Ambiguous
 	}
 	var search *SubscribeError
-	if errors.As(err, &search) {
-		return false
-	}
-	return true
+	return !errors.As(err, &search)
 }
 
 // ambiguousStatus reports whether a call that was answered with code may have been processed.
