@@ -97,6 +97,8 @@ type Status struct {
 	Problem string
 	// Reconciled says that one full pass of reconciliation was done since this process leads.
 	Reconciled bool
+	// Began is when this process began to lead; LastSubscribed is when a subscription last stood.
+	Began, LastSubscribed time.Time
 }
 
 // Session is made once and run once.
@@ -135,6 +137,9 @@ func (s *Session) Status() Status {
 	defer s.mu.Unlock()
 	st := s.status
 	st.Reconciled = s.reconciled.Load()
+	if st.Phase == Subscribed {
+		st.LastSubscribed = s.options.Clock.Now()
+	}
 	return st
 }
 
@@ -143,8 +148,16 @@ func (s *Session) set(change func(*Status)) {
 	defer s.mu.Unlock()
 	before := s.status.Phase
 	change(&s.status)
-	if s.status.Phase != before {
-		s.status.Since = s.options.Clock.Now()
+	if s.status.Phase == before {
+		return
+	}
+	now := s.options.Clock.Now()
+	s.status.Since = now
+	switch before {
+	case Standby:
+		s.status.Began = now
+	case Subscribed:
+		s.status.LastSubscribed = now
 	}
 }
 

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesos
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
+)
+
+// Times of explanations: how often waiting pods are looked at, how long one must have waited since it was tried, and how
+// often one pod is told something.
+const (
+	explainEvery = time.Second
+	explainAfter = 500 * time.Millisecond
+	explainAgain = time.Minute
+)
+
+// explained is what a waiting pod was last told.
+type explained struct {
+	message string
+	at      time.Time
+	waits   bool
+}
+
+// explainLoop tells waiting pods in an event how much they ask for and where they would nearly fit: reasons of Filter
+// have no amounts. A pod is told when the message changes, and at most once a minute.
+func (s *System) explainLoop(ctx context.Context) error {
+	told := map[types.UID]*explained{}
+	ticker := s.clock.NewTicker(explainEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			s.explainAll(told)
+		}
+	}
+}
+
+func (s *System) explainAll(told map[types.UID]*explained) {
+	now := s.clock.Now()
+	snapshot := s.ledger.Snapshot()
+	for _, e := range told {
+		e.waits = false
+	}
+	for _, w := range s.ledger.Queue() {
+		e := told[w.Pod.UID]
+		if e == nil {
+			e = &explained{}
+			told[w.Pod.UID] = e
+		}
+		e.waits = true
+		if w.Tried == 0 || now.Sub(w.TriedAt) < explainAfter || !e.at.IsZero() && now.Sub(e.at) < explainAgain {
+			continue
+		}
+		message := s.explain(snapshot, w.Pod, w.Need, now)
+		if message == "" || message == e.message {
+			continue
+		}
+		e.message, e.at = message, now
+		s.handleOf(w.Pod).EventRecorder().Eventf(w.Pod, nil, v1.EventTypeWarning, "WaitingForMesosOffers", "Scheduling", "%s", message)
+	}
+	for uid, e := range told {
+		if !e.waits {
+			delete(told, uid)
+		}
+	}
+}
+
+// explain says why a need fits no agent: the nearest fit, with amounts. It is empty when an agent fits: then the pod
+// waits for something else than Mesos.
+func (s *System) explain(snapshot *ledger.Snapshot, pod *v1.Pod, need resources.Need, now time.Time) string {
+	if !snapshot.Connected {
+		return s.notSubscribed()
+	}
+	var nearest *ledger.View
+	var best float64
+	agents, fits := 0, false
+	reasons := map[ledger.Reason]int{}
+	snapshot.Each(func(v *ledger.View) bool {
+		agents++
+		reason := v.Fit(need, s.lead, now)
+		if reason == ledger.Fits {
+			fits = s.match(pod, v.Node)
+			if !fits {
+				reasons["node does not match the pod's selector, affinity or tolerations"]++
+			}
+			return !fits
+		}
+		reasons[reason]++
+		_, free, _ := v.Room(need)
+		if share := fitShare(need.Amounts, free); nearest == nil || share > best {
+			nearest, best = v, share
+		}
+		return true
+	})
+	switch {
+	case fits:
+		return ""
+	case agents == 0:
+		return fmt.Sprintf("asks for %s as Mesos role %s; no Mesos agent has made an offer yet", need, need.Role)
+	case nearest == nil:
+		return ""
+	}
+	_, free, _ := nearest.Room(need)
+	message := fmt.Sprintf("asks for %s as Mesos role %s; of %d Mesos agents the nearest fit is on node %s with %s free in offers (%s)",
+		need, need.Role, agents, nearest.Node, amountsOrNothing(free), nearest.Fit(need, s.lead, now))
+	if len(need.Ports) > 0 {
+		message += fmt.Sprintf("; ports free there: %s", cutString(nearest.Ports(need).String(), 120))
+	}
+	return message
+}
+
+func (s *System) notSubscribed() string {
+	st := s.session.Status()
+	message := fmt.Sprintf("the scheduler is not subscribed with a Mesos master (%s)", st.Phase)
+	if st.Problem != "" {
+		message += ": " + cutString(st.Problem, 300)
+	}
+	return message
+}
+
+func amountsOrNothing(a resources.Amounts) string {
+	if a = a.Max(resources.Amounts{}); a.IsZero() {
+		return "nothing"
+	}
+	return a.String()
+}
+
+func cutString(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "..."
+	}
+	return s
+}
+
+// fitShare is how much of the scarcest resource is there.
+func fitShare(need, free resources.Amounts) float64 {
+	share := 1.0
+	for _, r := range [][2]int64{{need.CPUs, free.CPUs}, {need.Mem, free.Mem}, {need.Disk, free.Disk}, {need.GPUs, free.GPUs}} {
+		if r[0] > 0 {
+			share = min(share, float64(max(r[1], 0))/float64(r[0]))
+		}
+	}
+	return share
+}

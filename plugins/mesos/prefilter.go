@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesos
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
+)
+
+// stateKey is where a cycle's state is kept.
+const stateKey fwk.StateKey = Name
+
+// cycleState is what one scheduling cycle knows: the pod's need, and every agent as it was at one moment. It is shared
+// between goroutines and never changed; what preemption would give back is added in a copy.
+type cycleState struct {
+	need     resources.Need
+	snapshot *ledger.Snapshot
+	now      time.Time
+	unknown  bool // offers of the role have yet to come: that there are none says nothing
+	given    map[string]given
+}
+
+// given is what tasks on a node would give back, or take, if pods were removed or added.
+type given struct {
+	amounts resources.Amounts
+	ports   resources.PortSet
+}
+
+// Clone returns a copy whose given can be changed.
+func (c *cycleState) Clone() fwk.StateData {
+	made := *c
+	made.given = maps.Clone(c.given)
+	return &made
+}
+
+func stateOf(state fwk.CycleState) (*cycleState, *fwk.Status) {
+	data, err := state.Read(stateKey)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	return data.(*cycleState), nil
+}
+
+// Reasons of PreFilter.
+const (
+	reasonNotSubscribed = "not subscribed with a Mesos master"
+	reasonReconciling   = "waiting for the Mesos master to say which tasks are alive"
+)
+
+// PreFilter counts the pod's need, registers the pod as waiting, and takes one snapshot for the whole cycle.
+func (m *Mesos) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	need, err := m.system.needs.of(pod)
+	if err != nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+	}
+	snapshot := m.system.ledger.Wait(pod, need, corev1helpers.PodPriority(pod))
+	if why, settled := m.system.ledger.Settled(pod.UID); !settled {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
+	if !snapshot.Connected {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNotSubscribed)
+	}
+	if !m.system.session.Reconciled() {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonReconciling)
+	}
+	state.Write(stateKey, &cycleState{
+		need: need, snapshot: snapshot, now: m.system.clock.Now(),
+		unknown: m.system.session.Unknown(need.Role), given: map[string]given{},
+	})
+	return nil, nil
+}
+
+// PreFilterExtensions returns the plugin: preemption tries what removing pods would bring.
+func (m *Mesos) PreFilterExtensions() fwk.PreFilterExtensions { return m }
+
+// RemovePod gives back what the pod's live task holds on the node's agent, if the preempting pod's role could be offered
+// it. A pod without a task of ours gives nothing back: its removal makes no room in Mesos.
+func (m *Mesos) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return m.give(state, removed.GetPod(), node, false)
+}
+
+// AddPod takes a pod's need from the node: of one that was removed before what its task gave back, of any other, such as
+// a nominated one, its need.
+func (m *Mesos) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	return m.give(state, added.GetPod(), node, true)
+}
+
+func (m *Mesos) give(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, take bool) *fwk.Status {
+	c, status := stateOf(state)
+	if status != nil {
+		return status
+	}
+	t, held := m.system.ledger.Task(pod.UID)
+	held = held && t.State.Sent() && t.Need.Role == c.need.Role && t.Need.Revocable == c.need.Revocable
+	need := t.Need
+	if !held {
+		if !take || !m.system.ours(pod.Spec.SchedulerName) || pod.Spec.NodeName != "" {
+			return nil
+		}
+		var err error
+		if need, err = m.system.needs.of(pod); err != nil || need.Role != c.need.Role {
+			return nil
+		}
+	}
+	name := node.Node().Name
+	g := c.given[name]
+	ports := resources.PortsOf(need.Ports...)
+	if take {
+		g.amounts, g.ports = g.amounts.Sub(need.Amounts), g.ports.Minus(ports)
+	} else {
+		g.amounts, g.ports = g.amounts.Add(need.Amounts), g.ports.Union(ports)
+	}
+	c.given[name] = g
+	return nil
+}
