@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesossim
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gogo/protobuf/proto"
+)
+
+const (
+	mediaJSON     = "application/json"
+	mediaProtobuf = "application/x-protobuf"
+	streamHeader  = "Mesos-Stream-Id"
+
+	// maxBody bounds the memory that one call can take.
+	maxBody = 64 << 20
+)
+
+// An httpError is an answer other than success.
+type httpError struct {
+	status int
+	text   string
+	header http.Header
+}
+
+func refuse(status int, format string, args ...any) *httpError {
+	return &httpError{status: status, text: fmt.Sprintf(format, args...)}
+}
+
+func (e *httpError) write(w http.ResponseWriter) {
+	for k, v := range e.header {
+		w.Header()[k] = v
+	}
+	if e.text != "" {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(e.text)))
+	w.WriteHeader(e.status)
+	_, _ = io.WriteString(w, e.text)
+}
+
+func writeNotFound(w http.ResponseWriter) { refuse(http.StatusNotFound, "404 Not Found.").write(w) }
+
+// writeAccepted answers as a master does a call that it has taken: nothing but the status.
+func writeAccepted(w http.ResponseWriter) {
+	w.Header()["Content-Type"] = nil
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(http.StatusAccepted)
+}
+
+type message interface {
+	proto.Message
+	Unmarshal([]byte) error
+}
+
+// readCall checks method and content type and reads the call, in a master's order. present lists the numbers of
+// the fields that the call has at its top level, because the generated types cannot tell an absent type from type 0.
+func readCall(r *http.Request, call message) (present map[string]bool, herr *httpError) {
+	present, _, herr = readCallBody(r, call)
+	return present, herr
+}
+
+// readCallBody is readCall that also returns the body.
+func readCallBody(r *http.Request, call message) (present map[string]bool, body []byte, herr *httpError) {
+	if r.Method != http.MethodPost {
+		e := refuse(http.StatusMethodNotAllowed, "405 Method Not Allowed. Expecting one of { 'POST' }, but received '%s'.", r.Method)
+		e.header = http.Header{"Allow": {"POST"}}
+		return nil, nil, e
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+	if err != nil {
+		return nil, nil, refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
+	}
+	contentType, ok := r.Header["Content-Type"]
+	if !ok || len(contentType) == 0 {
+		return nil, nil, refuse(http.StatusBadRequest, "Expecting 'Content-Type' to be present")
+	}
+	switch contentType[0] {
+	case mediaProtobuf:
+		if err := call.Unmarshal(body); err != nil {
+			return nil, nil, refuse(http.StatusBadRequest, "Failed to parse body into Call protobuf")
+		}
+		return topLevelFields(body, call), body, nil
+	case mediaJSON:
+		if err := unmarshalJSON(body, call); err != nil {
+			return nil, nil, refuse(http.StatusBadRequest, "Failed to %v", err)
+		}
+		present = map[string]bool{}
+		raw, _ := parseJSON(body)
+		object, _ := raw.(map[string]any)
+		for key, value := range object {
+			present[key] = value != nil
+			if name, ok := value.(string); ok && key == "type" {
+				present[key] = knownEnum(call, name)
+			}
+		}
+		return present, body, nil
+	}
+	return nil, nil, refuse(http.StatusUnsupportedMediaType, "Expecting 'Content-Type' of %s or %s", mediaJSON, mediaProtobuf)
+}
+
+// acceptedMedia chooses the type of a streamed or plain answer from Accept; "" if nothing fits.
+func acceptedMedia(r *http.Request) string {
+	values := r.Header.Values("Accept")
+	if len(values) == 0 {
+		return mediaJSON
+	}
+	result := ""
+	for _, part := range strings.Split(strings.Join(values, ","), ",") {
+		media, params, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if strings.Contains(strings.ReplaceAll(params, " ", ""), "q=0") && !strings.Contains(params, "q=0.") {
+			continue
+		}
+		switch strings.TrimSpace(media) {
+		case mediaJSON, "*/*", "application/*":
+			return mediaJSON
+		case mediaProtobuf:
+			if result == "" {
+				result = mediaProtobuf
+			}
+		}
+	}
+	return result
+}
+
+func notAcceptable() *httpError {
+	return refuse(http.StatusNotAcceptable, "Expecting 'Accept' to allow '%s' or '%s'", mediaProtobuf, mediaJSON)
+}

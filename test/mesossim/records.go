@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesossim
+
+import (
+	"maps"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// records are what tests read: they outlive masters. They are guarded by the cluster's lock.
+type records struct {
+	counters   Counters
+	serial     uint64
+	tasks      map[streamKey]*taskRecord
+	order      []*taskRecord
+	frameworks map[string]*Framework
+	fwOrder    []string
+}
+
+// A taskRecord is the life of one task id.
+type taskRecord struct {
+	c         *Cluster
+	info      *mesos.TaskInfo
+	framework string
+	agent     string
+	agentID   string
+	executor  string
+	resources bag
+	task      Task // Launched, State, Removed, History
+}
+
+func (r *records) init() {
+	r.tasks, r.frameworks = map[streamKey]*taskRecord{}, map[string]*Framework{}
+	r.counters.Calls, r.counters.Refused, r.counters.Updates = map[string]int{}, map[string]int{}, map[string]int{}
+}
+
+func (r *records) nextSerial() uint64 {
+	r.serial++
+	return r.serial
+}
+
+func (r *records) called(kind string)           { r.counters.Calls[kind]++ }
+func (r *records) refused(kind string)          { r.counters.Refused[kind]++ }
+func (r *records) updateSent(s mesos.TaskState) { r.counters.Updates[s.String()]++ }
+func (r *records) snapshot() Counters {
+	out := r.counters
+	out.Calls, out.Refused, out.Updates = maps.Clone(r.counters.Calls), maps.Clone(r.counters.Refused), maps.Clone(r.counters.Updates)
+	return out
+}
+
+func (r *records) record(c *Cluster, framework string, info *mesos.TaskInfo) *taskRecord {
+	key := streamKey{framework, info.TaskID.Value}
+	rec := r.tasks[key]
+	if rec == nil {
+		rec = &taskRecord{c: c, framework: framework, info: info}
+		r.tasks[key] = rec
+		r.order = append(r.order, rec)
+	}
+	return rec
+}
+
+// launched records a task that passed validation.
+func (r *records) launched(c *Cluster, t *task, v *agentView) *taskRecord {
+	rec := r.record(c, t.framework.id, t.info)
+	rec.info, rec.agent, rec.agentID, rec.executor, rec.resources = t.info, v.agent.name, v.id, t.executorID, t.resources
+	rec.task.Launched, rec.task.State, rec.task.Removed = c.now(), mesos.TASK_STAGING, false
+	r.counters.TasksLaunched++
+	rec.append(c, Transition{State: mesos.TASK_STAGING})
+	return rec
+}
+
+// readmitted finds the record of a task that came with an agent.
+func (r *records) readmitted(c *Cluster, t *task, v *agentView) *taskRecord {
+	rec := r.record(c, t.framework.id, t.info)
+	rec.info, rec.agent, rec.agentID, rec.executor, rec.resources = t.info, v.agent.name, v.id, t.executorID, t.resources
+	if rec.task.Launched.IsZero() {
+		rec.task.Launched = c.now()
+	}
+	rec.task.State, rec.task.Removed = t.state, false
+	return rec
+}
+
+// refusedTask finds or makes the record of a task that is refused. A live task of the same id keeps its state.
+func (r *records) refusedTask(c *Cluster, framework string, info *mesos.TaskInfo) *taskRecord {
+	rec := r.record(c, framework, info)
+	if rec.agentID == "" {
+		rec.agentID = info.AgentID.Value
+	}
+	return rec
+}
+
+func (r *records) strayUpdate(c *Cluster, framework string, status *mesos.TaskStatus, delivered bool) {
+	if rec := r.tasks[streamKey{framework, status.TaskID.Value}]; rec != nil {
+		reason := ""
+		if status.Reason != nil {
+			reason = status.Reason.String()
+		}
+		rec.append(c, Transition{State: status.GetState(), Source: status.GetSource().String(), Reason: reason, Message: status.GetMessage(), Delivered: delivered})
+	}
+}
+
+func (r *records) acknowledged(framework, taskID string, state mesos.TaskState) {
+	r.counters.Acknowledged++
+	if rec := r.tasks[streamKey{framework, taskID}]; rec != nil {
+		for i := range rec.task.History {
+			if t := &rec.task.History[i]; t.State == state && !t.Acknowledged && t.Source != "" && t.Source != "SOURCE_MASTER" {
+				t.Acknowledged = true
+				return
+			}
+		}
+	}
+}
+
+func (rec *taskRecord) append(c *Cluster, t Transition) {
+	t.At = c.now()
+	rec.task.History = append(rec.task.History, t)
+}
+
+// note records a change of state.
+func (rec *taskRecord) note(c *Cluster, t Transition) {
+	rec.append(c, t)
+	rec.task.State = t.State
+}
+
+// noteRefusal records that the master refused the id; that says nothing of a live task of the same id.
+func (rec *taskRecord) noteRefusal(c *Cluster, t Transition) {
+	rec.append(c, t)
+	if rec.task.Launched.IsZero() || terminal(rec.task.State) && rec.task.Removed {
+		rec.task.State = t.State
+		rec.task.Removed = true
+	}
+}
+
+// latest follows the state that the master holds, which may be ahead of what it has delivered.
+func (rec *taskRecord) latest(s mesos.TaskState) { rec.task.State = s }
+
+func (rec *taskRecord) redelivered(state mesos.TaskState, delivered bool) {
+	for i := len(rec.task.History) - 1; i >= 0; i-- {
+		if t := &rec.task.History[i]; t.State == state {
+			t.Delivered = t.Delivered || delivered
+			return
+		}
+	}
+}
+
+func (rec *taskRecord) removed() { rec.task.Removed = true }
+
+func (rec *taskRecord) snapshot() Task {
+	t := rec.task
+	t.ID, t.Name, t.FrameworkID, t.Agent, t.AgentID, t.ExecutorID = rec.info.TaskID.Value, rec.info.Name, rec.framework, rec.agent, rec.agentID, rec.executor
+	t.Resources, t.Data = rec.resources.amounts(), rec.info.Data
+	if rec.info.Labels != nil {
+		t.Labels = map[string]string{}
+		for i := range rec.info.Labels.Labels {
+			l := &rec.info.Labels.Labels[i]
+			t.Labels[l.Key] = l.GetValue()
+		}
+	}
+	t.History = append([]Transition(nil), rec.task.History...)
+	return t
+}
+
+func (r *records) subscribed(f *framework) {
+	known := r.frameworks[f.id]
+	if known == nil {
+		known = &Framework{ID: f.id}
+		r.frameworks[f.id] = known
+		r.fwOrder = append(r.fwOrder, f.id)
+	}
+	known.Subscribes += min(f.subscribes, 1)
+	known.Info = *f.info
+	known.Removed = false
+}
+
+func (r *records) frameworkRemoved(f *framework) {
+	if known := r.frameworks[f.id]; known != nil {
+		known.Removed = true
+	}
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesossim
+
+import (
+	"fmt"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// convert handles RESERVE, UNRESERVE, CREATE and DESTROY: it changes the shape of resources in the pool and in the
+// agent's total. from are the resources as they are (for the undoing kinds), to as they become (for the others).
+func (a *acceptance) convert(op *mesos.Offer_Operation, from, to []mesos.Resource, kind string) {
+	given := from
+	if given == nil {
+		given = to
+	}
+	fail := func(text string) {
+		if op.ID != nil {
+			a.m.operationStatus(a.f, op.ID, mesos.OPERATION_ERROR, text)
+		}
+	}
+	if text := validateResourceList(given); text != "" {
+		fail(fmt.Sprintf("Invalid %s operation: %s", kind, text))
+		return
+	}
+	changed := newBag(a.inject(given))
+	other := make(bag, len(changed))
+	for i := range changed {
+		other[i] = changed[i]
+		shape := *changed[i].shape
+		if kind == "CREATE" || kind == "DESTROY" {
+			shape.Disk = withoutVolume(shape.Disk)
+			shape.Shared = nil
+		} else {
+			if len(shape.Reservations) == 0 {
+				fail(fmt.Sprintf("Invalid %s operation: Resource %s is not dynamically reserved", kind, changed[i].text()))
+				return
+			}
+			top := shape.Reservations[len(shape.Reservations)-1]
+			if top.GetType() != mesos.Resource_ReservationInfo_DYNAMIC {
+				fail(fmt.Sprintf("Invalid %s operation: Resource %s is not dynamically reserved", kind, changed[i].text()))
+				return
+			}
+			if kind == "RESERVE" && top.GetPrincipal() != a.f.principalOrEmpty() && a.f.principalOrEmpty() != "" {
+				fail(fmt.Sprintf("Invalid RESERVE operation: The reserver's principal '%s' does not match the principal '%s' set in resource", a.f.principalOrEmpty(), top.GetPrincipal()))
+				return
+			}
+			shape.Reservations = shape.Reservations[:len(shape.Reservations)-1]
+		}
+		other[i].shape, other[i].key = &shape, keyOf(&shape)
+	}
+	before, after := other, changed
+	if kind == "UNRESERVE" || kind == "DESTROY" {
+		before, after = changed, other
+	}
+	if !a.pool.contains(before) {
+		fail(fmt.Sprintf("Invalid %s operation: %s does not contain %s", kind, a.pool.inOfferOrder().text(), before.text()))
+		return
+	}
+	a.pool = a.pool.minus(before).plus(after)
+	a.m.alloc.convert(a.f, a.v, before, after)
+	if op.ID != nil {
+		a.m.operationStatus(a.f, op.ID, mesos.OPERATION_FINISHED, "")
+	}
+}
+
+func (f *framework) principalOrEmpty() string { return f.info.GetPrincipal() }
+
+func withoutVolume(d *mesos.Resource_DiskInfo) *mesos.Resource_DiskInfo {
+	if d == nil || d.Source == nil {
+		return nil
+	}
+	return &mesos.Resource_DiskInfo{Source: d.Source}
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesossim
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// activity counts what is under way, so that a test with its own clock can tell when nothing is.
+type activity struct {
+	mu2      sync.Mutex
+	handlers int    // requests being answered, event streams not counted
+	written  uint64 // records and ends of streams that were written to clients
+	pending  int    // records that wait to be written
+}
+
+func (a *activity) enter() {
+	a.mu2.Lock()
+	a.handlers++
+	a.mu2.Unlock()
+}
+
+func (a *activity) leave() {
+	a.mu2.Lock()
+	a.handlers--
+	a.mu2.Unlock()
+}
+
+// An eventStream is one subscription. Events are queued under the cluster's lock and encoded and written by the
+// goroutine of the subscribing request, so a slow reader stops nobody.
+type eventStream struct {
+	id       string
+	media    string
+	activity *activity
+
+	mu     sync.Mutex
+	queue  []any
+	ended  bool
+	notify chan struct{}
+
+	// faults
+	silent   bool
+	cutAfter int64 // bytes that may still be written; <0: no limit
+	onWrite  func(event any)
+}
+
+func newEventStream(id, media string, a *activity) *eventStream {
+	return &eventStream{id: id, media: media, activity: a, notify: make(chan struct{}, 1), cutAfter: -1}
+}
+
+func (s *eventStream) send(event any) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.silent {
+		return
+	}
+	s.queue = append(s.queue, event)
+	s.activity.mu2.Lock()
+	s.activity.pending++
+	s.activity.mu2.Unlock()
+	s.wake()
+}
+
+// end closes the stream after everything sent so far.
+func (s *eventStream) end() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.ended = true
+		s.wake()
+	}
+}
+
+// setSilent makes the stream swallow everything while its connection stays open.
+func (s *eventStream) setSilent(silent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent = silent
+}
+
+// cut breaks the connection once n more bytes of its body were written, wherever in a record that is.
+func (s *eventStream) cut(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cutAfter = n
+	s.wake()
+}
+
+func (s *eventStream) wake() {
+	select {
+	case s.notify <- struct{}{}:
+	default:
+	}
+}
+
+func (s *eventStream) take() (events []any, ended bool, cutAfter int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	events, s.queue = s.queue, nil
+	return events, s.ended, s.cutAfter
+}
+
+// serve writes the stream until it ends or the client goes away. A cut stream is aborted in the middle of its chunk.
+func (s *eventStream) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", s.media)
+	if s.id != "" {
+		w.Header().Set(streamHeader, s.id)
+	}
+	w.WriteHeader(http.StatusOK)
+	flusher := http.NewResponseController(w)
+	_ = flusher.Flush()
+	defer s.drop()
+	var buf []byte
+	for {
+		events, ended, cutAfter := s.take()
+		buf = buf[:0]
+		for _, event := range events {
+			record := encode(s.media, event)
+			buf = strconv.AppendInt(buf, int64(len(record)), 10)
+			buf = append(buf, '\n')
+			buf = append(buf, record...)
+			if len(buf) > 1<<20 && cutAfter < 0 {
+				if _, err := w.Write(buf); err != nil {
+					s.discount(len(events))
+					return
+				}
+				buf = buf[:0]
+			}
+		}
+		aborted := false
+		if cutAfter >= 0 {
+			if int64(len(buf)) >= cutAfter {
+				buf, aborted = buf[:cutAfter], true
+			}
+			s.mu.Lock()
+			s.cutAfter -= int64(len(buf))
+			s.mu.Unlock()
+		}
+		if len(buf) > 0 {
+			// A peer that does not read must not hold the goroutine for ever.
+			_ = flusher.SetWriteDeadline(time.Now().Add(time.Minute))
+			if _, err := w.Write(buf); err != nil {
+				s.discount(len(events))
+				return
+			}
+			_ = flusher.Flush()
+		}
+		s.count(len(events))
+		if aborted {
+			panic(http.ErrAbortHandler)
+		}
+		if s.onWrite != nil {
+			for _, event := range events {
+				s.onWrite(event)
+			}
+		}
+		if ended {
+			s.mu.Lock()
+			more := len(s.queue) > 0
+			s.mu.Unlock()
+			if !more {
+				return
+			}
+			continue
+		}
+		select {
+		case <-s.notify:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func (s *eventStream) count(n int) {
+	s.activity.mu2.Lock()
+	s.activity.written += uint64(n)
+	s.activity.pending -= n
+	s.activity.mu2.Unlock()
+}
+
+func (s *eventStream) discount(n int) {
+	s.activity.mu2.Lock()
+	s.activity.pending -= n
+	s.activity.mu2.Unlock()
+}
+
+// drop forgets what was queued after the connection went away.
+func (s *eventStream) drop() {
+	s.mu.Lock()
+	n := len(s.queue)
+	s.queue, s.ended = nil, true
+	s.mu.Unlock()
+	s.discount(n)
+}
