@@ -198,6 +198,12 @@ func (m *Machine) Acknowledge(taskID string, uuid []byte) {
 func (m *Machine) Synced(now time.Time, synced bool) {
 	m.seenFor = m.syncedFor(now)
 	m.last = now
+	if synced && !m.synced {
+		// What failed while the API server was away is worth another try at once.
+		for _, t := range m.active {
+			t.deletion.next = time.Time{}
+		}
+	}
 	m.synced = synced
 }
 
@@ -232,7 +238,7 @@ func (m *Machine) PodSeen(now time.Time, p Pod) {
 }
 
 func (m *Machine) see(now time.Time, t *Task, p Pod) {
-	if t.Problem != "" || t.Ended() && !t.Unseen && t.Pod == nil {
+	if t.Problem != "" || t.Ended() && !t.Unseen && m.cfg.ForceDeleteAfter <= 0 {
 		return
 	}
 	if t.Pod != nil && *t.Pod == p && t.GoneAt.IsZero() {
