@@ -114,7 +114,7 @@ func (c *Cluster) newAgent(opts AgentOptions) (*agent, error) {
 		workDir: filepath.Join(c.workDir, opts.Name), frameworks: map[string]*agentFramework{}, streams: map[streamKey]*updateStream{}, timers: map[int]func(){}}
 	a.in, a.out = lane{c: c}, lane{c: c}
 	if a.launcher == nil {
-		a.launcher = processLauncher{}
+		a.launcher = processLauncher{onProcess: c.opts.OnProcess}
 		if a.synthetic == nil {
 			a.synthetic = c.opts.Synthetic
 		}
@@ -183,16 +183,16 @@ func (a *agent) after(d time.Duration, f func()) (stop func()) {
 	generation := a.generation
 	key := a.nextTimer
 	a.nextTimer++
-	stop = a.c.after(d, func() {
+	stopTimer := a.c.after(d, func() {
 		delete(a.timers, key)
 		if a.running && a.generation == generation {
 			a.awake(f)
 		}
 	})
-	a.timers[key] = stop
+	a.timers[key] = stopTimer
 	return func() {
 		delete(a.timers, key)
-		stop()
+		stopTimer()
 	}
 }
 

@@ -44,9 +44,9 @@ type Process interface {
 
 // processLauncher runs the command of ExecutorInfo in a process group of its own. If this process dies by SIGKILL the
 // kernel kills the executor (the group's leader) too.
-type processLauncher struct{}
+type processLauncher struct{ onProcess func(pid int, alive bool) }
 
-func (processLauncher) Launch(_ context.Context, l Launch) (Process, error) {
+func (pl processLauncher) Launch(_ context.Context, l Launch) (Process, error) {
 	command := l.Info.Command
 	if command == nil {
 		return nil, errors.New("the executor has no command")
@@ -73,7 +73,7 @@ func (processLauncher) Launch(_ context.Context, l Launch) (Process, error) {
 	}
 	defer stderr.Close()
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	p := &osProcess{cmd: cmd, done: make(chan struct{}), started: make(chan error)}
+	p := &osProcess{cmd: cmd, done: make(chan struct{}), started: make(chan error), onProcess: pl.onProcess}
 	go p.run()
 	if err := <-p.started; err != nil {
 		// A command that cannot be executed is no launch failure for Mesos: the launcher helper exits with 1.
@@ -88,6 +88,14 @@ type osProcess struct {
 	started chan error
 	done    chan struct{}
 	status  int
+
+	onProcess func(pid int, alive bool)
+}
+
+func (p *osProcess) tell(alive bool) {
+	if p.onProcess != nil {
+		p.onProcess(p.cmd.Process.Pid, alive)
+	}
 }
 
 func (p *osProcess) Pid() int { return p.cmd.Process.Pid }

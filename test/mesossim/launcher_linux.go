@@ -17,6 +17,9 @@ func (p *osProcess) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := p.cmd.Start()
+	if err == nil {
+		p.tell(true)
+	}
 	p.started <- err
 	if err != nil {
 		return
@@ -26,5 +29,6 @@ func (p *osProcess) run() {
 		p.status = int(status)
 	}
 	p.killGroup() // nothing of the container outlives its first process
+	p.tell(false)
 	close(p.done)
 }

@@ -10,6 +10,9 @@ func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setp
 
 func (p *osProcess) run() {
 	err := p.cmd.Start()
+	if err == nil {
+		p.tell(true)
+	}
 	p.started <- err
 	if err != nil {
 		return
@@ -19,5 +22,6 @@ func (p *osProcess) run() {
 		p.status = int(status)
 	}
 	p.killGroup()
+	p.tell(false)
 	close(p.done)
 }

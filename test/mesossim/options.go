@@ -43,6 +43,9 @@ type Options struct {
 	Region, Zone string
 	// Hostname is the host name in MasterInfo, the IP by default.
 	Hostname string
+
+	// OnProcess, if set, is told of every process group that the default launcher starts, and of its end.
+	OnProcess func(pid int, alive bool)
 }
 
 // Timing holds the delays of the cluster. A zero field means the default of Mesos, given in brackets.
