@@ -40,6 +40,7 @@ type fakeKube struct {
 	deletes  []deletion
 	events   []corev1.Event
 	down     bool
+	aborted  int // calls while down
 	refuse   func(r *http.Request) (int, metav1.StatusReason, string)
 	token    string
 	changed  chan struct{}
@@ -117,6 +118,8 @@ func (k *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer unlock()
 	if k.down {
+		k.aborted++
+		k.wake()
 		panic(http.ErrAbortHandler)
 	}
 	if r.Header.Get("Authorization") != "Bearer "+k.token {
