@@ -27,6 +27,9 @@ import (
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 
+	mesosconfig "github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/apis/config"
+	_ "github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/apis/config/scheme" // kube-scheduler's decoder knows MesosArgs
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/apis/config/validation"
 	"github.com/kube-mesos/kube-mesos-scheduler/test/cluster"
 )
 
@@ -123,14 +126,21 @@ func checkConfig(t *testing.T, data []byte) {
 	require.Contains(t, profile.Plugins.MultiPoint.Enabled, schedulerconfig.Plugin{Name: "Mesos"})
 	require.Equal(t, []schedulerconfig.Plugin{{Name: "DefaultBinder"}}, profile.Plugins.Bind.Disabled)
 	require.Equal(t, []schedulerconfig.Plugin{{Name: "DefaultPreemption"}}, profile.Plugins.PostFilter.Disabled)
+	checked := 0
 	for _, p := range profile.PluginConfig {
-		if args, ok := p.Args.(*schedulerconfig.PodTopologySpreadArgs); ok {
+		switch args := p.Args.(type) {
+		case *schedulerconfig.PodTopologySpreadArgs:
 			require.Equal(t, schedulerconfig.ListDefaulting, args.DefaultingType)
 			require.Empty(t, args.DefaultConstraints)
-			return
+			checked++
+		case *mesosconfig.MesosArgs:
+			require.NoError(t, validation.ValidateMesosArgs(nil, args).ToAggregate())
+			require.Equal(t, namespace, args.StateConfigMap.Namespace)
+			require.Equal(t, "kube-mesos-scheduler-framework", args.StateConfigMap.Name)
+			checked++
 		}
 	}
-	t.Fatal("no args for PodTopologySpread")
+	require.Equal(t, 2, checked)
 }
 
 func port(t *testing.T, d *appsv1.Deployment, name string) int32 {
