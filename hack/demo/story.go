@@ -20,6 +20,9 @@ const (
 	replicas    = 12
 	scaled      = 6
 	completions = 4
+	// lossWindow is for how long after the scheduler's restart the demo looks for losses: longer than the scheduler
+	// needs to compare all tasks with all pods.
+	lossWindow = 5 * time.Second
 )
 
 // demo plays the whole story in dir and ends everything it started.
@@ -215,15 +218,32 @@ func (s *story) restart(ctx context.Context) error {
 	if err := s.waitPods(ctx, scaled+1); err != nil {
 		return err
 	}
-	after, err := s.records(ctx)
+	lost, err := s.watchFor(ctx, lossWindow, before)
 	if err != nil {
 		return err
 	}
-	lost := before.lost(after)
 	s.killed = len(lost)
-	s.say("It places a new pod, %s. Of %d pods and tasks from before, the restart has cost %d.", "after", before.runningPods(), s.killed)
+	s.say("It places a new pod. Of %d pods and tasks from before, the restart has cost %d in the %.0f s after it.",
+		before.runningPods(), s.killed, lossWindow.Seconds())
 	s.list(lost)
 	return s.countOrphans(ctx)
+}
+
+// watchFor looks for the given time at what of before is lost, and returns it. It ends early if something is.
+func (s *story) watchFor(ctx context.Context, window time.Duration, before records) ([]string, error) {
+	var lost []string
+	end := time.Now().Add(window)
+	err := s.wait(ctx, "losses to show", func(ctx context.Context) error {
+		now, err := s.records(ctx)
+		if err != nil {
+			return err
+		}
+		if lost = before.lost(now); len(lost) == 0 && time.Now().Before(end) {
+			return errors.New("none so far")
+		}
+		return nil
+	})
+	return lost, err
 }
 
 // deleteAll deletes everything and counts what is left.

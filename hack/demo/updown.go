@@ -44,7 +44,7 @@ func up(ctx context.Context, state string) (err error) {
 	if len(running) > 0 {
 		fmt.Printf("Of a former cluster, %s no longer runs. Ending the rest.\n", strings.Join(missing, ", "))
 	}
-	if err := down(state); err != nil {
+	if _, err := end(state); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -82,13 +82,7 @@ It runs until "make down".
 
 // down ends what up has started. If nothing runs, down only says so.
 func down(state string) error {
-	ended, err := cluster.StopRecorded(upDir(state), stopGrace, cluster.SchedulerName, mesosSim)
-	err = errors.Join(err, endExecutors(upDir(state)))
-	for _, file := range []string{greeting(state), kubeconfig(state)} {
-		if removeErr := os.Remove(file); removeErr != nil && !errors.Is(removeErr, fs.ErrNotExist) {
-			err = errors.Join(err, removeErr)
-		}
-	}
+	ended, err := end(state)
 	if err != nil {
 		return err
 	}
@@ -98,4 +92,16 @@ func down(state string) error {
 	}
 	fmt.Printf("Ended %s.\n", strings.Join(ended, ", "))
 	return nil
+}
+
+// end ends what runs and returns its names.
+func end(state string) ([]string, error) {
+	ended, err := cluster.StopRecorded(upDir(state), stopGrace, cluster.SchedulerName, mesosSim)
+	err = errors.Join(err, endExecutors(upDir(state)))
+	for _, file := range []string{greeting(state), kubeconfig(state)} {
+		if removeErr := os.Remove(file); removeErr != nil && !errors.Is(removeErr, fs.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+		}
+	}
+	return ended, err
 }

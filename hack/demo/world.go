@@ -90,7 +90,7 @@ func (w *world) startMesos(ctx context.Context, binary string) error {
 	w.master = master{url: "http://" + address}
 	args := []string{"--listen=" + address, "--work-dir=" + filepath.Join(w.Dir(), "mesos")}
 	for _, host := range hosts {
-		args = append(args, fmt.Sprintf("--agent=name=%s,resources=%s", host, agentResources))
+		args = append(args, fmt.Sprintf("--agent=name=%s resources=%s", host, agentResources))
 	}
 	w.say("Starting a simulated Mesos master on %s with %d agents of the same host names, %s each.", w.master.url, len(hosts), agentResources)
 	w.sim = w.NewProcess(mesosSim, binary, args...)

@@ -128,16 +128,22 @@ func writePKI(dir string, a *authority) error {
 	if err != nil {
 		return err
 	}
+	// Nobody fronts for the API server, but its clients look for the authority that would sign for those who do.
+	frontProxy, err := newAuthority()
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	for name, content := range map[string][]byte{
-		"ca.crt":        a.pem,
-		"ca.key":        caKey,
-		"apiserver.crt": server.cert,
-		"apiserver.key": server.key,
-		"sa.key":        saPEM,
-		"sa.pub":        encodePEM("PUBLIC KEY", saPub),
+		"ca.crt":             a.pem,
+		"ca.key":             caKey,
+		"apiserver.crt":      server.cert,
+		"apiserver.key":      server.key,
+		"front-proxy-ca.crt": frontProxy.pem,
+		"sa.key":             saPEM,
+		"sa.pub":             encodePEM("PUBLIC KEY", saPub),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			return err

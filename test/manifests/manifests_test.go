@@ -184,7 +184,6 @@ func checkRights(ctx context.Context, t *testing.T, c *cluster.Cluster) {
 		{"list", "", "pods", "", "", true},
 		{"patch", "", "pods", "default", "x", true},
 		{"create", "", "pods/binding", "default", "x", true},
-		{"create", "", "pods/eviction", "default", "x", true},
 		{"patch", "", "pods/status", "default", "x", true},
 		{"patch", "", "nodes", "", "x", true},
 		{"get", "", "namespaces", "", "kube-system", true},
@@ -195,6 +194,7 @@ func checkRights(ctx context.Context, t *testing.T, c *cluster.Cluster) {
 		{"get", "", "configmaps", "kube-system", "extension-apiserver-authentication", true},
 
 		{"create", "", "pods", "default", "", false},
+		{"create", "", "pods/eviction", "default", "x", false},
 		{"delete", "", "nodes", "", "x", false},
 		{"update", "", "nodes", "", "x", false},
 		{"patch", "", "nodes/status", "", "x", false},
@@ -239,7 +239,6 @@ func compareRights(ctx context.Context, t *testing.T, c *cluster.Cluster) {
 	want := []string{
 		"+ patch nodes",
 		"+ patch pods",
-		"+ create pods/eviction",
 		// Leases: a Role in our namespace.
 		"- create leases.coordination.k8s.io",
 		"- get leases.coordination.k8s.io kube-scheduler",
