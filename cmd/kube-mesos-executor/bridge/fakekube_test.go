@@ -202,7 +202,7 @@ func (k *fakeKube) delete(w http.ResponseWriter, r *http.Request) {
 		k.fail(w, 404, metav1.StatusReasonNotFound, "pod not found")
 		return
 	case pod.UID != *o.Preconditions.UID:
-		k.fail(w, 409, metav1.StatusReasonConflict, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", *o.Preconditions.UID, pod.UID))
+		k.fail(w, 409, metav1.StatusReasonConflict, fmt.Sprintf("Operation cannot be fulfilled on Pod %q: the UID in the precondition (%s) does not match the UID in record (%s).", parts[2], *o.Preconditions.UID, pod.UID))
 		return
 	}
 	if *o.GracePeriodSeconds == 0 || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {

@@ -42,9 +42,12 @@ func (n *Node) Delete(ctx context.Context, namespace, name, uid string, grace in
 }
 
 // otherUID says whether a deletion failed because the pod has another UID. The API server answers other conflicts with
-// 409 too, and tells them apart in the text only.
+// 409 too and tells them apart in the text only: "the UID in the precondition (..) does not match the UID in record
+// (..)" when it sees that before, and "Precondition failed: UID in precondition: .., UID in object meta: .." when it
+// sees it while it writes.
 func otherUID(err error) bool {
-	return apierrors.IsConflict(err) && strings.Contains(err.Error(), "UID in precondition")
+	return apierrors.IsConflict(err) &&
+		(strings.Contains(err.Error(), "UID in the precondition") || strings.Contains(err.Error(), "UID in precondition"))
 }
 
 // Warn records an event on the pod, so that its owner can see what happened.
