@@ -145,7 +145,7 @@ func TestRealAPIServer(t *testing.T) {
 		return func() bool { return sink.pods[uid] != nil }
 	}
 	uid := create("a", "node-1")
-	create("other", "node-2")
+	other := create("other", "node-2")
 	sink.await(t, "pod a", seen(uid))
 
 	// Another UID is "gone", and so is a pod that is not there. The pod stays.
@@ -155,7 +155,7 @@ func TestRealAPIServer(t *testing.T) {
 		}
 	}
 	// A pod of another node is refused, which is no proof of anything.
-	if gone, err := node.Delete(ctx, "default", "other", string(uid), 5); err == nil || gone {
+	if gone, err := node.Delete(ctx, "default", "other", string(other), 5); err == nil || gone {
 		t.Errorf("Delete of another node's pod: gone %v, %v", gone, err)
 	}
 	// A later, shorter grace counts.
