@@ -363,20 +363,3 @@ func (s *story) tasksAre(state string, n int) func(context.Context) error {
 		return err
 	}
 }
-
-// wait waits for a step of the story and says every ten seconds that it still does.
-func (s *story) wait(ctx context.Context, what string, cond func(context.Context) error) error {
-	said := time.Now()
-	return cluster.WaitAtMost(ctx, stepLimit, what, func(ctx context.Context) error {
-		err := cond(ctx)
-		switch {
-		case err == nil:
-		case !s.scheduler.Running():
-			err = fmt.Errorf("%w; the scheduler has ended:\n%s", err, s.scheduler.LogTail(15))
-		case time.Since(said) > 10*time.Second:
-			said = time.Now()
-			s.say("... waiting for %s: %v", what, err)
-		}
-		return err
-	})
-}

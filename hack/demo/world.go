@@ -88,7 +88,7 @@ func (w *world) startMesos(ctx context.Context, binary string) error {
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	w.master = master{url: "http://" + address}
-	args := []string{"--listen=" + address, "--work-dir=" + filepath.Join(w.Dir(), "mesos")}
+	args := []string{"--listen=" + address, "--work-dir=" + filepath.Join(w.Dir(), "mesos"), "--v=2"}
 	for _, host := range hosts {
 		args = append(args, fmt.Sprintf("--agent=name=%s resources=%s", host, agentResources))
 	}
@@ -98,9 +98,7 @@ func (w *world) startMesos(ctx context.Context, binary string) error {
 	if err := w.sim.Start(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, stepLimit, errors.New("gave up"))
-	defer cancel()
-	return w.sim.WaitUntil(ctx, "the Mesos master to know its agents", func(ctx context.Context) error {
+	return w.wait(ctx, "the Mesos master to know its agents", func(ctx context.Context) error {
 		agents, err := w.master.agents(ctx)
 		if err == nil && len(agents) != len(hosts) {
 			err = fmt.Errorf("it knows %d", len(agents))
@@ -118,9 +116,7 @@ func (w *world) startScheduler(ctx context.Context) error {
 	if err := w.scheduler.Start(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, stepLimit, errors.New("gave up"))
-	defer cancel()
-	err = w.scheduler.WaitUntil(ctx, "the scheduler to lead and to be connected to the Mesos master", func(ctx context.Context) error {
+	err = w.wait(ctx, "the scheduler to lead and to be connected to the Mesos master", func(ctx context.Context) error {
 		switch now, err := w.leader(ctx); {
 		case err != nil:
 			return err
@@ -158,6 +154,27 @@ func holder(lease *coordinationv1.Lease) string {
 		return ""
 	}
 	return *lease.Spec.HolderIdentity
+}
+
+// wait waits for something. It says every ten seconds that it still does, and gives up when a program ends.
+func (w *world) wait(ctx context.Context, what string, cond func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	said := time.Now()
+	return cluster.WaitAtMost(ctx, stepLimit, what, func(ctx context.Context) error {
+		err := cond(ctx)
+		if err == nil {
+			return nil
+		}
+		for _, p := range w.Ended() {
+			cancel(fmt.Errorf("%s has ended, last lines of its log:\n%s\n", p.Name, p.LogTail(15)))
+		}
+		if time.Since(said) > 10*time.Second {
+			said = time.Now()
+			w.say("... waiting for %s: %v", what, err)
+		}
+		return err
+	})
 }
 
 // stop ends everything. What a simulator that was killed has left running is ended too.

@@ -198,6 +198,19 @@ func (c *Cluster) NewProcess(name, path string, args ...string) *Process {
 	return p
 }
 
+// Ended returns the programs that were started and do not run.
+func (c *Cluster) Ended() []*Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ended []*Process
+	for _, p := range c.processes {
+		if p.PID() != 0 && !p.Running() {
+			ended = append(ended, p)
+		}
+	}
+	return ended
+}
+
 // Stop ends every program of the cluster, the last made first. The state directory stays.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
