@@ -134,6 +134,7 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 			OfferHold: args.OfferHold.Duration, MaintenanceLead: s.lead,
 		},
 		ReconcileInterval: args.ReconcileInterval.Duration, KillRepeat: killRepeat, KillPatience: killPatience, LaunchLimit: args.LaunchTimeout.Duration,
+		ExecutorIdle: args.Executor.IdleTimeout.Duration, ExecutorMaxTasks: int(args.Executor.MaxTasks),
 	}, session.Hooks{
 		OnChange: func(c ledger.Change) { s.lifecycle.OnChange(c) },
 		Kick:     func() { s.launcher.Kick() },
@@ -149,7 +150,7 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 	s.lifecycle = lifecycle.New(lifecycle.Options{
 		Clock: s.clock, Client: handle.ClientSet(), Pods: pods.Informer(), Nodes: s.nodes, Recorder: handle.EventRecorder(),
 		Ours: s.ours, NeedOf: s.needs.of, Activate: s.activate,
-		ReholdTimeout: args.ReholdTimeout.Duration, OrphanGrace: args.OrphanGracePeriod.Duration, MaxOrphans: int(args.MaxOrphanKills),
+		ReholdTimeout: args.ReholdTimeout.Duration, UnreachableTimeout: args.UnreachableTimeout.Duration, OrphanGrace: args.OrphanGracePeriod.Duration, MaxOrphans: int(args.MaxOrphanKills),
 		Released: s.released, HowToRelease: s.howToRelease,
 	}, s.ledger, s.launcher, identified{s.session})
 	s.syncer = &nodes.Syncer{Clock: s.clock, Client: handle.ClientSet(), Nodes: s.nodes, Agents: s.ledger.Agents, AttributeLabels: args.AttributeLabels, Ready: s.session.Reconciled}

@@ -20,6 +20,7 @@ type agent struct {
 	offers             map[string]*offer
 	pools              map[PoolKey]*pool
 	tasks              map[string]*Task // with a task id, not terminal
+	executors          map[string]*executorUse
 	trouble            Trouble
 	unavailable        Unavailability
 	grew               uint64 // ledger version at which it last had more room
@@ -140,7 +141,7 @@ func (a *agent) pool(key PoolKey) *pool {
 func (l *Ledger) agentOf(id, node string) *agent {
 	a := l.agents[id]
 	if a == nil {
-		a = &agent{id: id, offers: map[string]*offer{}, pools: map[PoolKey]*pool{}, tasks: map[string]*Task{}}
+		a = &agent{id: id, offers: map[string]*offer{}, pools: map[PoolKey]*pool{}, tasks: map[string]*Task{}, executors: map[string]*executorUse{}}
 		l.agents[id] = a
 	}
 	if a.node == "" && node != "" {
@@ -205,6 +206,7 @@ func (l *Ledger) AgentGone(id string) {
 		p.forgetOffers()
 		p.executor = executor{digest: p.executor.digest}
 	}
+	clear(a.executors)
 	a.gone = true
 	l.touch(a)
 }
@@ -219,6 +221,7 @@ func (l *Ledger) ExecutorGone(agentID, executorID string) {
 }
 
 func (l *Ledger) executorEnded(a *agent, executorID string) {
+	delete(a.executors, executorID)
 	for _, p := range a.pools {
 		if p.executor.id == executorID && executorID != "" {
 			p.executor = executor{digest: p.executor.digest}
@@ -245,6 +248,11 @@ func (l *Ledger) adoptExecutor(a *agent, key PoolKey, named []mesos.ExecutorID) 
 		p.executor.digest = l.options.Executor.Digest(a.node, key.Role, key.Revocable)
 	}
 	best := taskinfo.ExecutorID{Incarnation: -1}
+	for _, n := range named {
+		if _, ours := taskinfo.ParseExecutorID(n.Value); ours {
+			l.use(a, n.Value, 0)
+		}
+	}
 	for _, n := range named {
 		if n.Value == p.executor.id {
 			l.executorSeen(a, n.Value)

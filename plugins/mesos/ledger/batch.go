@@ -97,6 +97,7 @@ func (l *Ledger) Batch(agentID string, key PoolKey, ready []types.UID, limit int
 		l.move(t, Launching)
 		b.Launches = append(b.Launches, Launch{*t, held})
 	}
+	l.use(a, b.ExecutorID, len(b.Launches))
 	l.consume(a, offers, b, room)
 	return b
 }

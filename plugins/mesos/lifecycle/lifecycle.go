@@ -52,6 +52,8 @@ type Options struct {
 	Activate func(pods []*v1.Pod)
 	// ReholdTimeout is how long a bound pod that lost its task by an accident may be without one.
 	ReholdTimeout time.Duration
+	// UnreachableTimeout is how long a pod may stay on a ready node whose agent cannot be reached, 0 for ever.
+	UnreachableTimeout time.Duration
 	// OrphanGrace is how old a task without a pod must be to be killed, MaxOrphans how many there may be at once.
 	OrphanGrace time.Duration
 	MaxOrphans  int
@@ -255,6 +257,7 @@ func (l *Lifecycle) tend(ctx context.Context) {
 			return
 		case <-ticker.C():
 			l.strangers(ctx)
+			l.unreachable()
 			l.tendStop(ctx)
 		}
 	}

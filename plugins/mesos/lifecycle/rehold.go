@@ -112,6 +112,26 @@ func (l *Lifecycle) leastImportant(of ledger.Task) types.UID {
 	return least.UID
 }
 
+// unreachable gives up the pods whose agents have been unreachable for longer than an operator wants to wait. By default
+// none is: nobody can be offered their room, and if their node is not ready Kubernetes' own eviction decides.
+func (l *Lifecycle) unreachable() {
+	if l.options.UnreachableTimeout == 0 {
+		return
+	}
+	for _, t := range l.ledger.Tasks() {
+		if !t.Bound || t.State != ledger.Unreachable || l.options.Clock.Since(t.ChangedAt) < l.options.UnreachableTimeout {
+			continue
+		}
+		if node, err := l.options.Nodes.Get(t.Node); err != nil || !ready(node) {
+			continue
+		}
+		l.mu.Lock()
+		l.withdrawn[t.UID] = fmt.Sprintf("its agent has been unreachable for %s (%s)", l.options.UnreachableTimeout, t.Last)
+		l.mu.Unlock()
+		l.queue.Add(t.UID)
+	}
+}
+
 func ready(node *v1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == v1.NodeReady {

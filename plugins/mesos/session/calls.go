@@ -106,6 +106,7 @@ func (s *Session) killLoop(ctx context.Context) error {
 		if !s.reconciled.Load() {
 			continue // nothing is killed before the whole picture is known
 		}
+		s.retire(ctx)
 		for _, d := range s.ledger.Dooms(s.options.KillPatience, s.options.KillRepeat) {
 			call := calls.Kill(d.TaskID, d.AgentID)
 			if d.Grace != nil {
@@ -163,7 +164,12 @@ func (s *Session) reconcile(ctx context.Context, queries []ledger.Query) error {
 	return nil
 }
 
-// Shutdown asks an agent to end an executor of ours.
-func (s *Session) Shutdown(ctx context.Context, agentID, executorID string) error {
-	return s.call(ctx, calls.Shutdown(executorID, agentID))
+// retire ends executors that are not needed. SHUTDOWN has no answer; it is repeated until the executor is gone.
+func (s *Session) retire(ctx context.Context) {
+	for _, r := range s.ledger.Retire(s.options.ExecutorIdle, s.options.ExecutorMaxTasks) {
+		klog.FromContext(ctx).Info("Ending an executor that is not needed", "agent", r.AgentID, "executor", r.ExecutorID)
+		if err := s.call(ctx, calls.Shutdown(r.ExecutorID, r.AgentID)); err != nil {
+			klog.FromContext(ctx).V(2).Info("SHUTDOWN failed; it will be repeated", "executor", r.ExecutorID, "err", err)
+		}
+	}
 }

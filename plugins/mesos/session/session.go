@@ -46,6 +46,10 @@ type Options struct {
 	KillRepeat, KillPatience time.Duration
 	// LaunchLimit is how long a launched task may be silent before the master is asked for it.
 	LaunchLimit time.Duration
+	// ExecutorIdle is how long an executor without tasks is kept, 0 for ever; ExecutorMaxTasks is after how many tasks
+	// new ones get a fresh executor.
+	ExecutorIdle     time.Duration
+	ExecutorMaxTasks int
 }
 
 // Hooks are what the session calls. They must not block.
