@@ -4,6 +4,7 @@ package mesos
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -245,11 +246,17 @@ func indexNodes(informer cache.SharedIndexInformer, m *nodes.Mapping) error {
 
 // newClient makes the client of the Mesos master; it opens no connection.
 func newClient(args *config.MesosArgs) (*mesosapi.Client, error) {
-	tlsConfig, err := tlsOf(args.TLS)
-	if err != nil {
-		return nil, err
+	c := mesosapi.Config{Masters: args.Masters}
+	if t := args.TLS; t != nil {
+		files := mesosapi.TLSFiles{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
+		if t.MinVersion == "1.3" {
+			files.MinVersion = tls.VersionTLS13
+		}
+		var err error
+		if c.TLS, err = files.Config(); err != nil {
+			return nil, fmt.Errorf("args.tls: %w", err)
+		}
 	}
-	c := mesosapi.Config{Masters: args.Masters, TLS: tlsConfig}
 	if a := args.Authentication; a.SecretFile != "" || a.BearerTokenFile != "" {
 		c.Credential = mesosapi.FileCredential(a.Principal, a.SecretFile, a.BearerTokenFile)
 	}
