@@ -92,11 +92,11 @@ func FormatMilli(v int64) string {
 const maxMilli = int64(1) << 52
 
 // fromScalar reads an offered scalar in thousandths, rounding down what is finer than Mesos' own three decimals.
-// Values that are no amounts (negative, NaN) count as nothing.
+// Values that are no amounts (negative, NaN, infinite) count as nothing.
 func fromScalar(v float64) int64 {
 	m := math.Floor(v*1000 + 1e-3)
 	switch {
-	case !(m > 0):
+	case !(m > 0) || math.IsInf(m, 0):
 		return 0
 	case m > float64(maxMilli):
 		return maxMilli

@@ -32,8 +32,8 @@ func (n Need) String() string {
 }
 
 // NeedOf counts the requests of a pod as kube-scheduler and the kubelet do (init containers, sidecars, overhead,
-// pod-level resources), rounded up to thousandths. Where nothing is asked of cpus or memory, floor counts: Mesos
-// refuses a task without resources. Ephemeral storage is disk; every other resource is Kubernetes' own business.
+// pod-level resources), rounded up to thousandths. Where less is asked of cpus or memory than floor, floor counts:
+// Mesos refuses a task without resources. Ephemeral storage is disk; every other resource is Kubernetes' own business.
 func NeedOf(pod *v1.Pod, floor Amounts) Need {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
 	need := Need{Amounts: Amounts{
@@ -41,12 +41,7 @@ func NeedOf(pod *v1.Pod, floor Amounts) Need {
 		Mem:  milliMiB(requests[v1.ResourceMemory]),
 		Disk: milliMiB(requests[v1.ResourceEphemeralStorage]),
 	}}
-	if need.CPUs == 0 {
-		need.CPUs = floor.CPUs
-	}
-	if need.Mem == 0 {
-		need.Mem = floor.Mem
-	}
+	need.CPUs, need.Mem = max(need.CPUs, floor.CPUs), max(need.Mem, floor.Mem)
 	need.Ports = hostPorts(pod)
 	return need
 }
@@ -64,10 +59,13 @@ func milli(q resource.Quantity) int64 {
 
 // milliMiB returns a quantity of bytes in thousandths of a MiB, rounded up. Mesos calls the unit MB and means MiB.
 func milliMiB(q resource.Quantity) int64 {
-	bytes := q.Value()
-	if bytes <= 0 {
+	if q.Sign() <= 0 {
 		return 0
 	}
+	if q.CmpInt64(math.MaxInt64) >= 0 {
+		return maxMilli
+	}
+	bytes := q.Value()
 	whole, rest := bytes>>20, bytes&(1<<20-1)
 	if whole > maxMilli/1000 {
 		return maxMilli

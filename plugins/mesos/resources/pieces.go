@@ -89,7 +89,7 @@ func templateKey(r *mesos.Resource) string {
 }
 
 func (o *Offered) add(p piece) {
-	if len(p.ports) > 0 {
+	if p.template.Name == Ports {
 		p.ports = p.ports.Minus(o.Ports) // the same port twice is one port
 		o.Ports = o.Ports.Union(p.ports)
 	} else {
@@ -185,36 +185,58 @@ func kindOf(r *mesos.Resource) ReservationKind {
 
 // TakeExecutor removes an executor's cpus and memory from o, each from one piece and both of one kind of reservation:
 // the master compares an executor's resources on every launch, so they must be the same ones each time. Unreserved
-// pieces come first, so that what is reserved is left for tasks.
+// pieces come first, so that what is reserved is left for tasks. Where an agent has its cpus and its memory in different
+// kinds, the executor takes them as they are and counts as Other.
 func (o *Offered) TakeExecutor(need Amounts) ([]mesos.Resource, ReservationKind, error) {
-	for _, kind := range []ReservationKind{Unreserved, Static, Other} {
+	kind, cpus, mem, ok := o.executorPieces(need)
+	if !ok {
+		return nil, 0, fmt.Errorf("no single piece of what is offered holds the executor's %s: %s", need, o)
+	}
+	var out []mesos.Resource
+	for _, part := range []struct {
+		i      int
+		amount int64
+	}{{cpus, need.CPUs}, {mem, need.Mem}} {
+		if part.amount == 0 {
+			continue
+		}
+		p := &o.pieces[part.i]
+		p.amount -= part.amount
+		*o.Amounts.of(p.template.Name) -= part.amount
+		r := p.template
+		r.Scalar = &mesos.Value_Scalar{Value: toScalar(part.amount)}
+		out = append(out, r)
+	}
+	return out, kind, nil
+}
+
+// HoldsExecutor says whether TakeExecutor would succeed.
+func (o *Offered) HoldsExecutor(need Amounts) bool {
+	_, _, _, ok := o.executorPieces(need)
+	return ok
+}
+
+// executorPieces finds the pieces that an executor is taken from.
+func (o *Offered) executorPieces(need Amounts) (kind ReservationKind, cpus, mem int, ok bool) {
+	for _, kind := range []ReservationKind{Unreserved, Static, Other, anyKind} {
 		cpus, mem := o.single(CPUs, need.CPUs, kind), o.single(Mem, need.Mem, kind)
 		if cpus < 0 && need.CPUs > 0 || mem < 0 && need.Mem > 0 {
 			continue
 		}
-		var out []mesos.Resource
-		for _, part := range []struct {
-			i      int
-			amount int64
-		}{{cpus, need.CPUs}, {mem, need.Mem}} {
-			if part.amount == 0 {
-				continue
-			}
-			p := &o.pieces[part.i]
-			p.amount -= part.amount
-			*o.Amounts.of(p.template.Name) -= part.amount
-			r := p.template
-			r.Scalar = &mesos.Value_Scalar{Value: toScalar(part.amount)}
-			out = append(out, r)
+		if kind == anyKind {
+			kind = Other
 		}
-		return out, kind, nil
+		return kind, cpus, mem, true
 	}
-	return nil, 0, fmt.Errorf("no single piece of what is offered holds the executor's %s: %s", need, o)
+	return 0, 0, 0, false
 }
+
+// anyKind stands for pieces of different kinds.
+const anyKind ReservationKind = 0
 
 func (o *Offered) single(name string, amount int64, kind ReservationKind) int {
 	return slices.IndexFunc(o.pieces, func(p piece) bool {
-		return p.template.Name == name && p.amount >= amount && kindOf(&p.template) == kind
+		return p.template.Name == name && p.amount >= amount && (kind == anyKind || kindOf(&p.template) == kind)
 	})
 }
 
