@@ -167,7 +167,7 @@ func (w *world) wait(ctx context.Context, what string, cond func(context.Context
 			return nil
 		}
 		for _, p := range w.Ended() {
-			cancel(fmt.Errorf("%s has ended, last lines of its log:\n%s\n", p.Name, p.LogTail(15)))
+			cancel(fmt.Errorf("%s has ended, last lines of its log:\n%s", p.Name, p.LogTail(15)))
 		}
 		if time.Since(said) > 10*time.Second {
 			said = time.Now()
