@@ -61,15 +61,18 @@ func (m *Mesos) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	snapshot := m.system.ledger.Wait(pod, need, corev1helpers.PodPriority(pod))
-	if why, settled := m.system.ledger.Settled(pod.UID); !settled {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
-	}
-	if !snapshot.Connected {
+	priority := corev1helpers.PodPriority(pod)
+	if !m.system.ledger.Connected() {
+		m.system.ledger.Expect(pod, need, priority)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNotSubscribed)
 	}
 	if !m.system.session.Reconciled() {
+		m.system.ledger.Expect(pod, need, priority)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonReconciling)
+	}
+	snapshot := m.system.ledger.Wait(pod, need, priority)
+	if why, settled := m.system.ledger.Settled(pod.UID); !settled {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	state.Write(stateKey, &cycleState{
 		need: need, snapshot: snapshot, now: m.system.clock.Now(),

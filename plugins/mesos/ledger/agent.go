@@ -23,8 +23,9 @@ type agent struct {
 	executors          map[string]*executorUse
 	trouble            Trouble
 	unavailable        Unavailability
-	grew               uint64 // ledger version at which it last had more room
-	gone               bool   // removed from the master; kept while tasks name it
+	grew               uint64    // ledger version at which it last had more room
+	gone               bool      // removed from the master; kept while tasks name it
+	offered            time.Time // when it last made an offer
 }
 
 // Trouble says why an agent gets no new tasks.
@@ -107,9 +108,24 @@ func (p *pool) headroom(executor resources.Amounts, now time.Time) resources.Amo
 		room = room.Add(p.expected.Amounts)
 	}
 	if p.executor.phase == noExecutor {
-		room = room.Sub(executor)
+		if room = room.Sub(executor); !p.holdsExecutor(executor, now) {
+			return resources.Amounts{}.Sub(executor) // the sum may do, but no single piece does
+		}
 	}
 	return room
+}
+
+// holdsExecutor says whether an executor can be launched with what is offered and expected.
+func (p *pool) holdsExecutor(executor resources.Amounts, now time.Time) bool {
+	if p.offered.HoldsExecutor(executor) {
+		return true
+	}
+	if !now.Before(p.until) {
+		return false
+	}
+	both := p.offered.Clone()
+	both.Join(p.expected)
+	return both.HoldsExecutor(executor)
 }
 
 // freePorts is the set of ports that new claims may take.
@@ -151,20 +167,27 @@ func (l *Ledger) agentOf(id, node string) *agent {
 	return a
 }
 
-// serve decides which agent a node's room comes from, now that a has made an offer. Two agents that both offer are
-// never guessed between. One that offers replaces another that does not.
+// rivalry is how long after its last offer an agent still counts as one that serves its node.
+const rivalry = 15 * time.Minute
+
+// serve decides which agent a node's room comes from, now that a has made an offer. Between two agents that both offer,
+// or did so not long ago, and that the master has not removed, is never guessed.
 func (l *Ledger) serve(a *agent) {
 	rivals := l.byNode[a.node]
 	offering := 0
+	now := l.options.Clock.Now()
+	offers := func(other *agent) bool {
+		return !other.gone && !other.offered.IsZero() && now.Sub(other.offered) < rivalry
+	}
 	for _, other := range rivals {
-		if len(other.offers) > 0 {
+		if offers(other) {
 			offering++
 		}
 	}
 	for _, other := range rivals {
 		trouble := other.trouble
 		switch {
-		case offering > 1 && len(other.offers) > 0:
+		case offering > 1 && offers(other):
 			trouble = AgentAmbiguous
 		case other.trouble == AgentAmbiguous:
 			trouble = NoTrouble

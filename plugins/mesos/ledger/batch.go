@@ -223,7 +223,7 @@ func (l *Ledger) NotSent(b *Batch) {
 			delete(a.tasks, t.ID)
 		}
 		t.ID, t.Offers = "", nil
-		t.Attempts--
+		t.Refusals++
 		l.move(t, Claimed)
 	}
 	a := l.agents[b.AgentID]

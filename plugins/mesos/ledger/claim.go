@@ -75,13 +75,20 @@ func (l *Ledger) Release(uid types.UID) {
 	}
 }
 
-// Bound notes that a pod is bound with its present task. It says whether the task is still the pod's.
+// Bound notes that a pod is bound with its present task. It says whether the task is still the pod's. If the task has
+// ended by an accident while the Binding was on its way, the pod is Unheld from now on.
 func (l *Ledger) Bound(uid types.UID, taskID string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.pods[uid]
 	if t == nil || t.ID != taskID {
 		return false
+	}
+	if !t.Bound && t.State == Terminal && EndingOf(t.Last, false) != PodsEnd {
+		delete(l.tasks, t.ID)
+		t.Bound = true
+		l.move(t, Unheld)
+		return true
 	}
 	t.Bound = true
 	t.changed()
@@ -133,6 +140,7 @@ func (l *Ledger) Reclaim(uid types.UID) (t Task, ok bool) {
 		if old := l.agents[r.AgentID]; old != nil {
 			old.pool(poolOf(r.Need)).discharge(r.Need)
 			l.grow(old)
+			l.release(old)
 		}
 		a.pool(poolOf(r.Need)).charge(r.Need)
 		r.AgentID = a.id
@@ -195,7 +203,12 @@ func (l *Ledger) Dooms(patience, repeat time.Duration) []Doomed {
 			continue
 		}
 		t.killSent = now
-		out = append(out, Doomed{t.ID, t.AgentID, t.KillGrace})
+		grace := t.KillGrace
+		if grace == nil { // 0 would be a deletion by force, which nobody has asked for
+			own := max(t.Grace, time.Second)
+			grace = &own
+		}
+		out = append(out, Doomed{t.ID, t.AgentID, grace})
 	}
 	for _, s := range l.strangers {
 		if s.kill && now.Sub(s.killSent) >= repeat {

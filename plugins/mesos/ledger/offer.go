@@ -66,7 +66,7 @@ func (l *Ledger) AddOffers(offers []mesos.Offer) []Refusal {
 
 func (l *Ledger) addOffer(o *mesos.Offer, node string, now time.Time) {
 	a := l.agentOf(o.AgentID.Value, node)
-	a.hostname, a.attributes, a.domain, a.gone = o.Hostname, o.Attributes, o.Domain, false
+	a.hostname, a.attributes, a.domain, a.gone, a.offered = o.Hostname, o.Attributes, o.Domain, false, now
 	a.unavailable = Unavailability{}
 	if u := o.Unavailability; u != nil {
 		a.unavailable.Start = time.Unix(0, u.Start.Nanoseconds)
@@ -105,11 +105,10 @@ func (l *Ledger) Rescind(id string) {
 		return
 	}
 	l.fates.Rescinded++
-	a := l.offers[id].agent
-	l.dropOffer(id)
+	o := l.dropOffer(id)
 	now := l.options.Clock.Now()
 	for _, t := range l.claims {
-		if t.AgentID == a.id && !t.Bound && t.RescindedAt.IsZero() {
+		if t.AgentID == o.agent.id && t.Need.Role == o.role && !t.Bound && t.RescindedAt.IsZero() {
 			t.RescindedAt = now
 			t.changed()
 		}
@@ -145,10 +144,15 @@ func (l *Ledger) recount(a *agent, role string) {
 	}
 }
 
-// restore puts offers back that an ACCEPT named which certainly never reached the master.
+// restore puts offers back that an ACCEPT named which certainly never reached the master. What was withdrawn meanwhile
+// stays away.
 func (l *Ledger) restore(offers []*offer) {
 	for _, o := range offers {
 		l.fates.Accepted--
+		if l.rescinded.has(o.id) || o.agent.gone || l.agents[o.agent.id] != o.agent {
+			l.fates.Rescinded++
+			continue
+		}
 		l.offers[o.id] = o
 		o.agent.offers[o.id] = o
 		l.recount(o.agent, o.role)

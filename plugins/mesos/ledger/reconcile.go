@@ -5,6 +5,8 @@ package ledger
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
@@ -23,6 +25,58 @@ func (l *Ledger) Restore(t Task) {
 		restored.State = Unheld
 	}
 	l.add(restored, a)
+	if s := l.strangers[t.ID]; s != nil && t.ID != "" { // Mesos spoke of it first
+		delete(l.strangers, t.ID)
+		if s.kill {
+			l.kill(restored, nil)
+		}
+		l.apply(restored, Update{t.ID, s.AgentID, s.ExecutorID, s.Status})
+	}
+}
+
+// Replaced ends the tasks of agents that Mesos cannot reach while another agent of the same node makes offers: the old
+// one has lost its identity and cannot come back with them.
+func (l *Ledger) Replaced() []Change {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []Change
+	for _, agents := range l.byNode {
+		if len(agents) < 2 || agents[0].gone || agents[0].offered.IsZero() || agents[0].trouble != NoTrouble {
+			continue
+		}
+		for _, old := range agents[1:] {
+			if old.trouble == AgentAmbiguous {
+				continue
+			}
+			for _, t := range old.tasks {
+				if t.State != Unreachable {
+					continue
+				}
+				s := Status{State: mesos.TASK_GONE, Source: mesos.SOURCE_MASTER, Message: "another Mesos agent serves the node now"}
+				effect := l.end(t, old, s)
+				out = append(out, Change{effect, *t, Update{t.ID, old.id, t.ExecutorID, s}})
+			}
+		}
+	}
+	return out
+}
+
+// Troubled returns the bound pods that have been without a live task for at least a time. Events bring them up at once;
+// this is the backstop.
+func (l *Ledger) Troubled(since time.Duration) []types.UID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.counts[Unheld]+l.counts[Terminal] == 0 {
+		return nil
+	}
+	now := l.options.Clock.Now()
+	var out []types.UID
+	for _, t := range l.pods {
+		if t.Bound && (t.State == Unheld || t.State == Terminal) && now.Sub(t.ChangedAt) >= since {
+			out = append(out, t.UID)
+		}
+	}
+	return out
 }
 
 // Resubscribed begins a new round of reconciliation. A new subscription is a fence, too: the master refuses calls of the
@@ -82,11 +136,12 @@ func (l *Ledger) Stuck(limit time.Duration) []Query {
 	return out
 }
 
-// forgetAfter is how long a task of a pod that is gone is kept while the master does not know it.
+// forgetAfter is how long a task of a pod that is gone, or was never bound, is kept while the master does not know it. An
+// agent that is to come back has done so by then: the master gives it ten minutes.
 const forgetAfter = 15 * time.Minute
 
 // Expire does what only time brings: rests of offers that did not come back stop to count, and records of pods that are
-// gone, whose tasks the master does not know, are dropped. Should such a task turn up again it is a ghost.
+// gone or not bound, whose tasks the master does not know, are dropped. Should such a task turn up again it is a ghost.
 func (l *Ledger) Expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +156,10 @@ func (l *Ledger) Expire() {
 		}
 	}
 	for _, t := range l.pods {
-		if !t.PodGone.IsZero() && t.State == Unreachable && t.Last.State == mesos.TASK_UNKNOWN && now.Sub(t.PodGone) > forgetAfter {
+		if t.State != Unreachable || t.Last.State != mesos.TASK_UNKNOWN {
+			continue
+		}
+		if !t.PodGone.IsZero() && now.Sub(t.PodGone) > forgetAfter || !t.Bound && !t.KillSince.IsZero() && now.Sub(t.ChangedAt) > forgetAfter {
 			l.ended.add(t.ID)
 			l.forget(t)
 		}
@@ -123,10 +181,12 @@ func (l *Ledger) FrameworkGone() []Task {
 			out = append(out, *t)
 		}
 	}
+	l.strangers = map[string]*Stranger{}
 	for _, a := range l.agents {
 		for _, p := range a.pools {
 			p.executor = executor{digest: p.executor.digest}
 		}
+		l.touch(a)
 	}
 	return out
 }

@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +27,8 @@ func UpdateOf(s *mesos.TaskStatus) Update {
 	if s.State != nil {
 		if _, known := mesos.TaskState_name[int32(*s.State)]; known {
 			u.State = *s.State
+		} else {
+			u.HasWhy = false // whatever the reason means there, it is not that of a TASK_UNKNOWN
 		}
 	}
 	if s.AgentID != nil {
@@ -61,6 +64,10 @@ func IsTerminal(s mesos.TaskState) bool {
 	return false
 }
 
+// replacedAgent is in the message of the master when an agent has registered anew at the address of an old one
+// (src/master/master.cpp).
+const replacedAgent = "a new agent registered at the same address"
+
 // EndingOf classifies a status of a bound pod's task. killed says that we asked for the task's end.
 func EndingOf(s Status, killed bool) Ending {
 	if !IsTerminal(s.State) {
@@ -71,8 +78,11 @@ func EndingOf(s Status, killed bool) Ending {
 		case mesos.REASON_AGENT_DRAINING, mesos.REASON_AGENT_REMOVED_BY_OPERATOR, mesos.REASON_CONTAINER_PREEMPTED:
 			return OperatorsWill
 		case mesos.REASON_AGENT_REMOVED:
-			// Unregistered, replaced at its address, or its machine is down; a lost connection is TASK_UNREACHABLE.
-			return OperatorsWill
+			// Unregistered, or its machine is down; a lost connection is TASK_UNREACHABLE. An agent that comes back with a
+			// new id is nobody's will: its pods run on.
+			if !strings.Contains(s.Message, replacedAgent) {
+				return OperatorsWill
+			}
 		}
 	}
 	switch s.State {
@@ -133,6 +143,9 @@ func (l *Ledger) Apply(u Update) Change {
 	if t == nil {
 		return l.applyStranger(u)
 	}
+	if t.State == Terminal {
+		return Change{Nothing, *t, u}
+	}
 	before := t.State
 	effect := l.apply(t, u)
 	if effect == Nothing && t.State != before {
@@ -166,8 +179,8 @@ func (l *Ledger) apply(t *Task, u Update) Effect {
 		}
 		return Nothing
 	case s.State == mesos.TASK_UNREACHABLE || s.State == mesos.TASK_UNKNOWN:
-		if s.State == mesos.TASK_UNKNOWN && !t.Bound && fromReconciliation {
-			return l.end(t, a, s) // after the fence, and nothing of the pod can run
+		if s.State == mesos.TASK_UNKNOWN && t.State == Launching && !t.Bound && fromReconciliation {
+			return l.end(t, a, s) // after the fence, of a task that nobody ever heard of
 		}
 		if s.State == mesos.TASK_UNKNOWN && !fromReconciliation {
 			return Nothing // a state that this code does not know
@@ -208,8 +221,11 @@ func (l *Ledger) apply(t *Task, u Update) Effect {
 	}
 	t.Last = s
 	l.move(t, to)
-	if draining && t.Bound {
+	switch {
+	case draining && t.Bound:
 		return Withdrawn
+	case s.State == mesos.TASK_KILLING && !t.Bound && t.KillSince.IsZero():
+		l.kill(t, nil) // no pod is bound with a task that is about to end
 	}
 	return Nothing
 }
@@ -234,6 +250,9 @@ func (l *Ledger) end(t *Task, a *agent, s Status) Effect {
 	l.ended.add(t.ID)
 	if a != nil {
 		delete(a.tasks, t.ID)
+		if s.Source == mesos.SOURCE_EXECUTOR {
+			l.executorSeen(a, t.ExecutorID)
+		}
 		if endsExecutor(s) {
 			l.executorEnded(a, t.ExecutorID)
 		}
@@ -266,7 +285,7 @@ func (l *Ledger) end(t *Task, a *agent, s Status) Effect {
 		return Withdrawn
 	}
 	for _, stranger := range l.strangers {
-		if stranger.UID == t.UID && !stranger.kill {
+		if stranger.UID == t.UID && stranger.AgentID == t.AgentID && !stranger.kill {
 			l.adopt(t, stranger)
 			return Adopted
 		}

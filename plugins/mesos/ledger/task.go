@@ -71,8 +71,8 @@ type Task struct {
 	State      State
 	// Bound says that the pod is bound to Node and that we did it.
 	Bound bool
-	// KillSince is when the task was first to be killed, zero if it is not; KillGrace goes into the KILL, nil leaves
-	// the task's own policy in force.
+	// KillSince is when the task was first to be killed, zero if it is not; KillGrace goes into the KILL, nil stands for
+	// the pod's own grace.
 	KillSince time.Time
 	KillGrace *time.Duration
 	// PodGone is when the pod was seen to be deleted or complete, zero while it is there.
@@ -89,8 +89,8 @@ type Task struct {
 	Answered bool
 	// Offers are the ids that the attempt's ACCEPT named, for the fence of an Unclear one.
 	Offers []string
-	// Attempts counts the ACCEPTs that named the pod.
-	Attempts int
+	// Attempts counts the ACCEPTs that named the pod, Refusals those of them that were not processed.
+	Attempts, Refusals int
 
 	// accepted says that the master has processed the ACCEPT, or can no longer do so: its word on the task counts.
 	accepted bool

@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -15,7 +16,9 @@ import (
 
 // Waiting is a pod that has been tried, or is about to be, and holds no claim.
 type Waiting struct {
-	Pod      *v1.Pod
+	Pod *v1.Pod
+	// Kind is the same for pods that ask for the same: one need, and the same rules about nodes.
+	Kind     string
 	Need     resources.Need
 	Priority int32
 	Since    time.Time
@@ -42,17 +45,51 @@ func (l *Ledger) Wait(pod *v1.Pod, need resources.Need, priority int32) *Snapsho
 		w = &Waiting{Since: now}
 		l.waiting[pod.UID] = w
 	}
-	w.Pod, w.Need, w.Priority, w.Tried, w.TriedAt = pod, need, priority, snapshot.Version, now
+	w.set(pod, need, priority)
+	w.Tried, w.TriedAt = snapshot.Version, now
 	return snapshot
 }
 
-// Expect registers a pod that is held back until offers have been asked for.
+// Expect registers a pod that is held back, or was refused, because nothing is known of the agents at present: offers
+// have yet to be asked for, or there is no subscription. It counts as not tried.
 func (l *Ledger) Expect(pod *v1.Pod, need resources.Need, priority int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waiting[pod.UID] == nil && l.pods[pod.UID] == nil {
-		l.waiting[pod.UID] = &Waiting{Pod: pod, Need: need, Priority: priority, Since: l.options.Clock.Now()}
+	if l.pods[pod.UID] != nil {
+		return
 	}
+	w := l.waiting[pod.UID]
+	if w == nil {
+		w = &Waiting{Since: l.options.Clock.Now()}
+		l.waiting[pod.UID] = w
+	}
+	w.set(pod, need, priority)
+	w.Tried = 0
+}
+
+func (w *Waiting) set(pod *v1.Pod, need resources.Need, priority int32) {
+	if w.Pod == nil || w.Pod.ResourceVersion != pod.ResourceVersion {
+		w.Kind = kindOf(pod, need)
+	}
+	w.Pod, w.Need, w.Priority = pod, need, priority
+}
+
+// kindOf tells pods apart that ask for different things. Pods of one workload are of one kind.
+func kindOf(pod *v1.Pod, need resources.Need) string {
+	rules := struct {
+		Selector    map[string]string
+		Affinity    *v1.NodeAffinity
+		Tolerations []v1.Toleration
+		Revocable   bool
+	}{Selector: pod.Spec.NodeSelector, Tolerations: pod.Spec.Tolerations, Revocable: need.Revocable}
+	if pod.Spec.Affinity != nil {
+		rules.Affinity = pod.Spec.Affinity.NodeAffinity
+	}
+	b, err := json.Marshal(rules)
+	if err != nil {
+		return string(pod.UID) // what cannot be written down is like nothing else
+	}
+	return need.Role + "/" + need.String() + string(b)
 }
 
 // NotWaiting notes that a pod no longer waits.

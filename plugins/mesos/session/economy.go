@@ -39,9 +39,10 @@ const (
 	revivePerAgents = 200 * time.Millisecond // per thousand agents: each REVIVE is an allocation over all of them
 	reviveRepeat    = 30 * time.Second       // until offers flow
 	reviveAnswer    = time.Second            // how long a pod may be held back for the answer to a REVIVE
+	allocation      = 2 * time.Second        // after which a REVIVE without offers means that there is nothing
 	wokenPause      = time.Second            // before a pod is woken again for the same room
 	useless         = time.Second            // how long an offer is kept to see whether it is of use
-	maxKinds        = 64                     // kinds of waiting pods that are looked at in one round
+	maxKinds        = 512                    // kinds of waiting pods that are looked at in one round
 )
 
 // economy decides which offers are held, declined and asked for, and wakes the pods that they can hold. One goroutine
@@ -157,12 +158,13 @@ func (s *Session) Suppressed(role string) bool {
 	return r != nil && r.suppressed
 }
 
-// Unknown says whether room of a role is unknown at present: nothing was offered since it was asked for.
+// Unknown says whether room of a role is unknown at present: nothing was offered since it was asked for, and the master
+// has hardly had the time.
 func (s *Session) Unknown(role string) bool {
 	s.economy.mu.Lock()
 	defer s.economy.mu.Unlock()
 	r := s.economy.roles[role]
-	return r == nil || r.suppressed || !r.answered.After(r.revived)
+	return r == nil || r.suppressed || !r.answered.After(r.revived) && s.options.Clock.Since(r.revived) < allocation
 }
 
 func (e *economy) run(ctx context.Context) error {
@@ -183,10 +185,8 @@ func (e *economy) run(ctx context.Context) error {
 	}
 }
 
-// kind is a set of waiting pods that ask for the same: one need and, if they have rules of their own about nodes, one pod.
+// kind is a set of waiting pods that ask for the same: one need, and the same rules about nodes.
 type kind struct {
-	need  resources.Need
-	pod   *v1.Pod // nil if any pod of the kind may go to any node
 	fits  []*ledger.View
 	oldGr uint64 // the least version at which a fitting agent had its room
 	newGr uint64 // the greatest
@@ -205,7 +205,7 @@ func (e *economy) round(ctx context.Context) {
 	hungry := map[string]time.Time{} // by role: since when the hungriest pod waits, the latest
 	useful := map[string]bool{}      // agents that fit a waiting pod
 	for _, w := range queue {
-		k := kinds[kindOf(w)]
+		k := kinds[w.Kind]
 		if k == nil {
 			continue
 		}
@@ -230,37 +230,15 @@ func (e *economy) round(ctx context.Context) {
 	}
 }
 
-type kindKey struct {
-	need string
-	uid  types.UID
-}
-
-func kindOf(w ledger.Waiting) kindKey {
-	key := kindKey{need: w.Need.Role + "/" + w.Need.String()}
-	if w.Need.Revocable {
-		key.need += "/revocable"
-	}
-	if hasRules(w.Pod) {
-		key.uid = w.Pod.UID
-	}
-	return key
-}
-
-// hasRules says whether a pod has rules about nodes that another pod of the same need may not have.
-func hasRules(pod *v1.Pod) bool {
-	s := &pod.Spec
-	return len(s.NodeSelector) > 0 || s.Affinity != nil || len(s.Tolerations) > 0
-}
-
 // kinds sorts the waiting pods by what they ask for and finds the agents that fit each kind.
-func (e *economy) kinds(queue []ledger.Waiting, snapshot *ledger.Snapshot, now time.Time) map[kindKey]*kind {
-	kinds := map[kindKey]*kind{}
+func (e *economy) kinds(queue []ledger.Waiting, snapshot *ledger.Snapshot, now time.Time) map[string]*kind {
+	kinds := map[string]*kind{}
 	for _, w := range queue {
-		key := kindOf(w)
+		key := w.Kind
 		if kinds[key] != nil || len(kinds) >= maxKinds {
 			continue
 		}
-		k := &kind{need: w.Need, pod: w.Pod}
+		k := &kind{}
 		snapshot.Each(func(v *ledger.View) bool {
 			if v.Fit(w.Need, e.options.Economy.MaintenanceLead, now) == ledger.Fits && e.hooks.Match(w.Pod, v.Node) {
 				if len(k.fits) == 0 || v.Grew < k.oldGr {
@@ -278,7 +256,7 @@ func (e *economy) kinds(queue []ledger.Waiting, snapshot *ledger.Snapshot, now t
 
 // wakeUp wakes the pods that the room on offer can hold and that have not been tried with it, in priority order, each
 // against what the ones before leave.
-func (e *economy) wakeUp(ctx context.Context, queue []ledger.Waiting, kinds map[kindKey]*kind, now time.Time) {
+func (e *economy) wakeUp(ctx context.Context, queue []ledger.Waiting, kinds map[string]*kind, now time.Time) {
 	if !e.reconciled.Load() {
 		return
 	}
@@ -297,7 +275,7 @@ func (e *economy) wakeUp(ctx context.Context, queue []ledger.Waiting, kinds map[
 			}
 			continue
 		}
-		k := kinds[kindOf(w)]
+		k := kinds[w.Kind]
 		if k == nil || k.newGr <= w.Tried {
 			continue
 		}

@@ -18,7 +18,7 @@ import (
 type Identity interface {
 	// Load returns the stored id, "" if there is none.
 	Load(ctx context.Context) (string, error)
-	// Save replaces the stored id if it still is old; a new "" forgets it.
+	// Save replaces the stored id if it still is old.
 	Save(ctx context.Context, old, id string) error
 	// Confirmed says whether an operator has confirmed that the removed id may be replaced while pods are bound with it.
 	Confirmed(ctx context.Context, id string) (bool, error)
@@ -102,9 +102,7 @@ func (c ConfigMapIdentity) Save(ctx context.Context, old, id string) error {
 		stored.Data = map[string]string{}
 	}
 	stored.Data[frameworkKey], stored.Data[clusterKey] = id, cluster
-	if id == "" {
-		delete(stored.Annotations, wellknown.ConfirmNewFrameworkAnnotation)
-	}
+	delete(stored.Annotations, wellknown.ConfirmNewFrameworkAnnotation)
 	_, err = c.Client.CoreV1().ConfigMaps(c.Namespace).Update(ctx, stored, metav1.UpdateOptions{})
 	return err
 }

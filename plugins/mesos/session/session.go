@@ -120,6 +120,8 @@ type Session struct {
 	reconciled atomic.Bool
 	again      chan struct{} // asks for a reconciliation now
 
+	removed string // the id that the master has removed and that may be replaced; the subscription's own
+
 	mu     sync.Mutex
 	status Status
 }
@@ -249,7 +251,7 @@ func (s *Session) subscribe(ctx context.Context, good func()) error {
 	}
 	info := s.options.Framework
 	call := calls.Subscribe(&info)
-	if id != "" {
+	if id != "" && id != s.removed {
 		info.ID = &mesos.FrameworkID{Value: id}
 		call.FrameworkID = info.ID
 	}
@@ -286,8 +288,8 @@ func (s *Session) begin(ctx context.Context, stream *mesosapi.Stream, stored str
 		return fmt.Errorf("%w: SUBSCRIBED without a framework id", mesosapi.ErrProtocol)
 	}
 	if id != stored {
-		if err := s.options.Identity.Save(ctx, stored, id); err != nil {
-			return fmt.Errorf("save the framework id %s: %w", id, err)
+		if err := s.keepIdentity(ctx, stream, stored, id); err != nil {
+			return err
 		}
 	}
 	klog.FromContext(ctx).Info("Subscribed with a Mesos master", "master", stream.Master(), "frameworkID", id, "newFramework", stored == "")
@@ -302,6 +304,23 @@ func (s *Session) begin(ctx context.Context, stream *mesosapi.Stream, stored str
 	s.ledger.SetConnected(true)
 	nudge(s.subscribed)
 	return nil
+}
+
+// keepIdentity saves a new framework id. If it cannot be saved, the framework, which has launched nothing, is torn down
+// again: it would stay with the master for the whole failover timeout.
+func (s *Session) keepIdentity(ctx context.Context, stream *mesosapi.Stream, stored, id string) error {
+	err := s.options.Identity.Save(ctx, stored, id)
+	if err == nil {
+		return nil
+	}
+	if now, loadErr := s.options.Identity.Load(ctx); loadErr == nil && now == id {
+		return nil // it was saved, only the answer was lost
+	}
+	teardown := &scheduler.Call{Type: scheduler.Call_TEARDOWN, FrameworkID: &mesos.FrameworkID{Value: id}}
+	if downErr := stream.Call(ctx, teardown); downErr != nil {
+		err = errors.Join(err, downErr)
+	}
+	return fmt.Errorf("save the framework id %s: %w", id, err)
 }
 
 // handle brings one event into the ledger. It does no I/O.
@@ -406,9 +425,7 @@ func (s *Session) replaceIdentity(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	if err := s.options.Identity.Save(ctx, id, ""); err != nil {
-		return err
-	}
+	s.removed = id // the stored id is replaced once there is a new one
 	logger.Info("Taking a new framework id", "removed", id, "boundPods", len(lost))
 	if len(lost) > 0 {
 		s.hooks.OnFrameworkGone(lost)
