@@ -55,6 +55,11 @@ func (l *Ledger) add(t *Task, a *agent) {
 	if t.State.charged() {
 		a.pool(poolOf(t.Need)).charge(t.Need)
 	}
+	var since time.Time
+	if w := l.waiting[t.UID]; w != nil {
+		since = w.Since
+	}
+	l.observe(Added, t, t.State, since)
 	l.version++
 	l.touch(a)
 }
@@ -91,6 +96,7 @@ func (l *Ledger) Bound(uid types.UID, taskID string) bool {
 		return true
 	}
 	t.Bound = true
+	l.observe(WasBound, t, t.State, t.ChangedAt)
 	t.changed()
 	return true
 }
@@ -116,6 +122,7 @@ func (l *Ledger) PodGone(uid types.UID) {
 		return
 	}
 	t.PodGone = l.options.Clock.Now()
+	l.observe(Left, t, t.State, t.ChangedAt)
 	switch {
 	case t.State == Unheld || t.State == Terminal:
 		l.forget(t)
@@ -164,6 +171,7 @@ func (l *Ledger) GiveUp(uid types.UID) {
 func (l *Ledger) kill(t *Task, grace *time.Duration) {
 	if t.KillSince.IsZero() {
 		t.KillSince = l.options.Clock.Now()
+		l.observe(KillWanted, t, t.State, t.ChangedAt)
 	}
 	if grace != nil && (t.KillGrace == nil || *grace < *t.KillGrace) {
 		t.KillGrace = grace

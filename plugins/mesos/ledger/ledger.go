@@ -31,6 +31,9 @@ type Options struct {
 	Executor taskinfo.Executor
 	// ReturnTime is how long the rest of an accepted offer is expected back. Pods may be reserved on it meanwhile.
 	ReturnTime time.Duration
+	// Observe hears each step of each pod's journey, if it is set. It is called under the ledger's lock: it must be short,
+	// and must not call the ledger.
+	Observe func(Step)
 }
 
 // Ledger is safe for use by many goroutines. Nothing it does waits for anything but its own lock.

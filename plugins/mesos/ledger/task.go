@@ -142,8 +142,10 @@ func (l *Ledger) move(t *Task, to State) {
 		}
 	}
 	l.count(t, -1)
+	from, since := t.State, t.ChangedAt
 	t.State, t.ChangedAt = to, l.options.Clock.Now()
 	l.count(t, +1)
+	l.observe(Moved, t, from, since)
 	if a != nil && t.ID != "" {
 		if to.Sent() {
 			a.tasks[t.ID] = t
@@ -191,7 +193,9 @@ func (l *Ledger) forget(t *Task) {
 	if t.ID != "" {
 		delete(l.tasks, t.ID)
 	}
+	from, since := t.State, t.ChangedAt
 	t.State = Terminal
+	l.observe(Dropped, t, from, since)
 	t.changed()
 }
 
