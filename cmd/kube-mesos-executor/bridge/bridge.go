@@ -47,8 +47,8 @@ const (
 	settle    = time.Second
 	retention = time.Hour
 	maxEnded  = 5000
-	// maxDeletes is how many deletions are under way at once.
-	maxDeletes = 64
+	// maxCalls is how many calls to the API server are under way at once.
+	maxCalls = 64
 	// farewell is how long the last updates wait for their acknowledgement when the executor shuts down.
 	farewell = 3 * time.Second
 	// batch bounds how many events one round of the loop takes.
@@ -85,7 +85,7 @@ type bridge struct {
 	sender       *sender
 	prober       *prober
 	workers      sync.WaitGroup
-	deletes      chan struct{}
+	calls        chan struct{}
 
 	stream      int // number of the last SUBSCRIBE
 	streamCtx   context.Context
@@ -121,7 +121,7 @@ func Run(ctx context.Context, opts Options, env Environment) int {
 		opts: opts, env: env, journal: j,
 		inbox:     inbox{ctx: ctx, ch: make(chan any, 256)},
 		node:      pods.NewNode(opts.NodeName, opts.Kubeconfig),
-		deletes:   make(chan struct{}, maxDeletes),
+		calls:     make(chan struct{}, maxCalls),
 		awaySince: time.Now(),
 		client: agent.NewClient(agent.Config{
 			Endpoint: env.Endpoint, Socket: env.Socket, Token: env.Token,
@@ -235,6 +235,9 @@ func (b *bridge) act(ctx context.Context, now time.Time) (wake time.Time) {
 	for _, d := range out.Deletes {
 		b.delete(ctx, d)
 	}
+	for _, l := range out.Lookups {
+		b.lookUp(ctx, l)
+	}
 	for _, w := range out.Warnings {
 		b.warn(ctx, w)
 	}
@@ -277,13 +280,7 @@ func (b *bridge) save(out machine.Output) error {
 
 func (b *bridge) delete(ctx context.Context, d machine.Delete) {
 	klog.FromContext(ctx).Info("Deleting pod", "pod", klog.KRef(d.Namespace, d.Name), "uid", d.UID, "task", d.TaskID, "graceSeconds", d.Grace)
-	b.workers.Go(func() {
-		select {
-		case b.deletes <- struct{}{}:
-			defer func() { <-b.deletes }()
-		case <-ctx.Done():
-			return
-		}
+	b.call(ctx, func() {
 		gone, err := b.node.Delete(ctx, d.Namespace, d.Name, d.UID, d.Grace)
 		result := machine.DeleteAccepted
 		switch {
@@ -296,10 +293,33 @@ func (b *bridge) delete(ctx context.Context, d machine.Delete) {
 	})
 }
 
+func (b *bridge) lookUp(ctx context.Context, l machine.Lookup) {
+	b.call(ctx, func() {
+		pod, err := b.node.Find(ctx, l.Namespace, l.Name, l.UID)
+		found := podFound{request: l, err: err}
+		if pod != nil {
+			found.pod = ptr(machine.FromPod(pod))
+		}
+		b.inbox.put(found)
+	})
+}
+
+// call runs f beside the loop, with a bound on how many calls to the API server are under way.
+func (b *bridge) call(ctx context.Context, f func()) {
+	b.workers.Go(func() {
+		select {
+		case b.calls <- struct{}{}:
+			defer func() { <-b.calls }()
+			f()
+		case <-ctx.Done():
+		}
+	})
+}
+
 func (b *bridge) warn(ctx context.Context, w machine.Warning) {
 	logger := klog.FromContext(ctx)
 	logger.Info("Warning", "pod", klog.KRef(w.Namespace, w.Name), "reason", w.Reason, "message", w.Message)
-	b.workers.Go(func() {
+	b.call(ctx, func() {
 		if err := b.node.Warn(ctx, w.Namespace, w.Name, w.UID, w.Reason, w.Message); err != nil && ctx.Err() == nil {
 			logger.Error(err, "Cannot record an event")
 		}

@@ -54,6 +54,12 @@ type (
 		result  machine.DeleteResult
 		err     error
 	}
+	// podFound is the answer to a lookup; no pod and no error means that it is not bound to this node.
+	podFound struct {
+		request machine.Lookup
+		pod     *machine.Pod
+		err     error
+	}
 	// observed is what the cgroups said.
 	observed struct {
 		at     time.Time

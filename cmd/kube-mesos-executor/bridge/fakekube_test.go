@@ -20,6 +20,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -40,7 +41,8 @@ type fakeKube struct {
 	deletes  []deletion
 	events   []corev1.Event
 	down     bool
-	aborted  int // calls while down
+	aborted  int  // calls while down
+	lagging  bool // watches tell nothing
 	refuse   func(r *http.Request) (int, metav1.StatusReason, string)
 	token    string
 	changed  chan struct{}
@@ -143,6 +145,21 @@ func (k *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(e)
 	case r.Method == http.MethodDelete:
 		k.delete(w, r)
+	case q.Get("watch") == "" && q.Get("fieldSelector") != "spec.nodeName=node-1":
+		list := corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}}
+		selector, err := fields.ParseSelector(q.Get("fieldSelector"))
+		if err != nil {
+			k.t.Error(err)
+			return
+		}
+		if node, _ := selector.RequiresExactMatch("spec.nodeName"); node != "node-1" {
+			k.t.Errorf("A node looks for pods of another: %s", r.URL)
+		}
+		name, _ := selector.RequiresExactMatch("metadata.name")
+		if pod := k.pods["ns/"+name]; pod != nil {
+			list.Items = append(list.Items, *pod)
+		}
+		_ = json.NewEncoder(w).Encode(list)
 	case r.URL.Path != "/api/v1/pods" || q.Get("fieldSelector") != "spec.nodeName=node-1":
 		k.fail(w, 403, metav1.StatusReasonForbidden, "a node may only list and watch its own pods: "+r.URL.String())
 	case q.Get("watch") == "":
@@ -231,6 +248,9 @@ func (k *fakeKube) emit(kind string, pod *corev1.Pod) {
 	k.version++
 	pod.ResourceVersion = strconv.Itoa(k.version)
 	for ch := range k.watchers {
+		if k.lagging {
+			break
+		}
 		ch <- watchEvent{kind, pod.DeepCopy()}
 	}
 	k.wake()

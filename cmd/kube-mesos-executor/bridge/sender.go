@@ -69,6 +69,7 @@ func (s *sender) run(ctx context.Context) {
 }
 
 func (s *sender) runLane(ctx context.Context, l *lane) {
+	broken := 0 // the stream on which an update failed: later ones must not overtake it
 	for {
 		select {
 		case <-ctx.Done():
@@ -79,7 +80,6 @@ func (s *sender) runLane(ctx context.Context, l *lane) {
 		queue := l.queue
 		l.queue = nil
 		l.mu.Unlock()
-		broken := 0 // the stream on which an update failed: later ones must not overtake it
 		for _, q := range queue {
 			if q.ctx.Err() != nil || q.stream == broken {
 				continue

@@ -49,6 +49,11 @@ func (b *bridge) take(ctx context.Context, event any) {
 			logger.Error(e.err, "Cannot delete pod, trying again", "task", e.request.TaskID)
 		}
 		b.machine.Deleted(now, e.request, e.result)
+	case podFound:
+		if e.err != nil {
+			logger.Error(e.err, "Cannot look for pod, trying again", "task", e.request.TaskID)
+		}
+		b.machine.LookedUp(now, e.request.TaskID, e.pod, e.err == nil)
 	case observed:
 		for uid, state := range e.states {
 			b.machine.Observed(e.at, uid, state)

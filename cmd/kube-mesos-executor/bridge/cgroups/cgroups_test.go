@@ -3,13 +3,13 @@
 package cgroups
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/bridge/cgroups/cgroupstest"
 )
 
 const uid = "0a1b-2c3d"
@@ -124,33 +124,8 @@ func TestUnreadableIsInvisible(t *testing.T) {
 
 // The same with the kernel's cgroups and a real process, where this machine lets us.
 func TestRealCgroup(t *testing.T) {
-	const mount = "/sys/fs/cgroup"
-	kubepods := ""
-	for _, base := range []string{mount, mount + "/memory", mount + "/pids", mount + "/systemd", mount + "/unified"} {
-		if _, err := os.Stat(filepath.Join(base, "cgroup.procs")); err != nil {
-			continue
-		}
-		dir := filepath.Join(base, fmt.Sprintf("executor-test-%d", os.Getpid()))
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			continue
-		}
-		t.Cleanup(func() { os.Remove(dir) })
-		kubepods = filepath.Join(dir, "kubepods")
-		break
-	}
-	if kubepods == "" {
-		t.Skip("This machine lets nobody make cgroups")
-	}
-	container := filepath.Join(kubepods, "burstable", "pod"+uid, "container")
-	if err := os.MkdirAll(container, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		for dir := container; dir != filepath.Dir(kubepods); dir = filepath.Dir(dir) {
-			os.Remove(dir)
-		}
-	})
-	r := NewReader(filepath.Dir(kubepods))
+	root := cgroupstest.Kubepods(t)
+	r := NewReader(root)
 	want := func(state State, when string) {
 		t.Helper()
 		deadline := time.Now().Add(10 * time.Second)
@@ -166,19 +141,8 @@ func TestRealCgroup(t *testing.T) {
 		}
 	}
 	want(Empty, "before the process")
-	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Skip(err)
-	}
-	defer func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	}()
-	if err := os.WriteFile(filepath.Join(container, "cgroup.procs"), fmt.Appendln(nil, cmd.Process.Pid), 0o644); err != nil {
-		t.Skip(err)
-	}
+	stop := cgroupstest.Start(t, root, uid)
 	want(Populated, "with the process")
-	cmd.Process.Kill()
-	cmd.Wait()
+	stop()
 	want(Empty, "after the process")
 }

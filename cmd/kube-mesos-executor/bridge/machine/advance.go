@@ -60,11 +60,14 @@ func (m *Machine) advance(t *Task, now time.Time) {
 // await handles a task whose pod was never seen on this node.
 func (m *Machine) await(t *Task, now time.Time) {
 	if t.Kill != nil {
-		if m.synced {
+		switch {
+		case t.lookup.absent || t.Ref.UID == "":
 			m.end(t, now, mesos.TASK_KILLED, fmt.Sprintf("the pod was not bound to node %s", m.cfg.Node))
-			return
+		case m.synced:
+			m.lookFor(t, now)
+		default:
+			m.reportKilling(t, now)
 		}
-		m.reportKilling(t, now)
 		return
 	}
 	if !m.synced {
@@ -77,6 +80,19 @@ func (m *Machine) await(t *Task, now time.Time) {
 	}
 	m.end(t, now, mesos.TASK_FAILED, fmt.Sprintf("pod %s/%s (UID %s) was not bound to node %s within %v",
 		t.Ref.Namespace, t.Ref.Name, t.Ref.UID, m.cfg.Node, m.cfg.BindTimeout))
+}
+
+// lookFor asks whether the pod of a killed task is bound to this node. Its Binding may just have been stored, and then
+// containers start although the view of the pods does not have it yet. One that is stored later is a ghost.
+func (m *Machine) lookFor(t *Task, now time.Time) {
+	switch l := &t.lookup; {
+	case l.inFlight:
+	case now.Before(l.next):
+		m.wake(l.next)
+	default:
+		l.inFlight = true
+		m.out.Lookups = append(m.out.Lookups, Lookup{TaskID: t.ID, Namespace: t.Ref.Namespace, Name: t.Ref.Name, UID: t.Ref.UID})
+	}
 }
 
 // stopped says whether the pod's containers have stopped, and whether somebody who can know said so.
@@ -94,6 +110,9 @@ func (m *Machine) stopped(t *Task, now time.Time) (confirmed, stopped bool) {
 			return true, true
 		}
 		if gone {
+			if t.GoneAt.After(now) { // the clock was set back while the bridge was down
+				t.GoneAt = now
+			}
 			settled := t.GoneAt.Add(m.cfg.Settle)
 			if !t.cgroup.at.Before(settled) {
 				return true, true

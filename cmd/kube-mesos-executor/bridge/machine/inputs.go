@@ -201,7 +201,7 @@ func (m *Machine) Synced(now time.Time, synced bool) {
 	if synced && !m.synced {
 		// What failed while the API server was away is worth another try at once.
 		for _, t := range m.active {
-			t.deletion.next = time.Time{}
+			t.deletion.next, t.lookup.next = time.Time{}, time.Time{}
 		}
 	}
 	m.synced = synced
@@ -241,7 +241,7 @@ func (m *Machine) see(now time.Time, t *Task, p Pod) {
 	if t.Problem != "" || t.Ended() && !t.Unseen && m.cfg.ForceDeleteAfter <= 0 {
 		return
 	}
-	if t.Pod != nil && *t.Pod == p && t.GoneAt.IsZero() {
+	if t.Pod != nil && *t.Pod == p && t.GoneAt.IsZero() && (!p.Deleting || !t.StopBy.IsZero()) {
 		return
 	}
 	t.Pod, t.GoneAt = &p, time.Time{}
@@ -308,6 +308,24 @@ func (m *Machine) Deleted(now time.Time, d Delete, result DeleteResult) {
 	default:
 		del.next = now.Add(backoff(del.failures))
 		del.failures++
+	}
+}
+
+// LookedUp takes the answer to a Lookup: the pod if it is bound to this node, nil if it is not; !ok if nobody knows.
+func (m *Machine) LookedUp(now time.Time, taskID string, pod *Pod, ok bool) {
+	t := m.tasks[taskID]
+	if t == nil {
+		return
+	}
+	t.lookup.inFlight = false
+	switch {
+	case !ok:
+		t.lookup.next = now.Add(backoff(t.lookup.failures))
+		t.lookup.failures++
+	case pod == nil:
+		t.lookup.absent = true
+	default:
+		m.PodSeen(now, *pod)
 	}
 }
 

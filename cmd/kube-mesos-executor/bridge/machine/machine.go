@@ -69,6 +69,15 @@ const (
 	DeleteFailed
 )
 
+// Lookup is the question whether a pod is bound to this node, which the API server itself has to answer: the view of
+// the pods may lag behind.
+type Lookup struct {
+	// TaskID is the task for whose sake this happens.
+	TaskID string
+	// Namespace and Name are the pod's, empty if they are not known; UID is.
+	Namespace, Name, UID string
+}
+
 // Warning is something that the owner of a pod should hear of.
 type Warning struct {
 	Namespace, Name, UID string
@@ -84,6 +93,8 @@ type Output struct {
 	Updates []*Update
 	// Deletes are pods to delete now.
 	Deletes []Delete
+	// Lookups are pods to look for now.
+	Lookups []Lookup
 	// Warnings are new warnings.
 	Warnings []Warning
 	// Wake is when Step wants to be called again, if nothing happens before; zero means never.

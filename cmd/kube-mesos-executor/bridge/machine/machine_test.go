@@ -35,6 +35,8 @@ type rig struct {
 	record map[string]string // the journal
 	uuids  byte
 	last   []Delete
+
+	lookups []Lookup
 }
 
 func newRig(t *testing.T, change ...func(*Config)) *rig {
@@ -81,6 +83,9 @@ func (r *rig) step() {
 	for _, d := range out.Deletes {
 		r.log = append(r.log, fmt.Sprintf("delete %s grace %d", d.Name, d.Grace))
 		r.last = append(r.last, d)
+	}
+	for _, l := range out.Lookups {
+		r.lookups = append(r.lookups, l)
 	}
 	for range out.Warnings {
 		r.log = append(r.log, "warn")
@@ -182,6 +187,36 @@ func result(res DeleteResult) do {
 			r.m.Deleted(r.now, d, res)
 		}
 		r.last = nil
+	}
+}
+
+// absent answers all lookups: the pod is not bound to this node.
+func absent() do {
+	return func(r *rig) {
+		for _, l := range r.lookups {
+			r.m.LookedUp(r.now, l.TaskID, nil, true)
+		}
+		r.lookups = nil
+	}
+}
+
+// lookupFails answers all lookups: nobody knows.
+func lookupFails() do {
+	return func(r *rig) {
+		for _, l := range r.lookups {
+			r.m.LookedUp(r.now, l.TaskID, nil, false)
+		}
+		r.lookups = nil
+	}
+}
+
+// bound answers all lookups: the pod is bound.
+func bound() do {
+	return func(r *rig) {
+		for _, l := range r.lookups {
+			r.m.LookedUp(r.now, l.TaskID, &Pod{UID: l.UID, Namespace: "ns", Name: "p", Phase: corev1.PodPending, SpecGrace: 30, TaskID: task}, true)
+		}
+		r.lookups = nil
 	}
 }
 
@@ -384,9 +419,24 @@ func TestMachine(t *testing.T) {
 		},
 		{
 			name:    "a KILL before the pod is bound ends the task at once",
-			steps:   []do{launch(), kill()},
+			steps:   []do{launch(), kill(), absent()},
 			want:    []string{"STARTING", "KILLED"},
 			message: "was not bound to node node-1",
+		},
+		{
+			name:  "but not before the API server said that it is not bound",
+			steps: []do{launch(), kill(), after(time.Hour)},
+			want:  []string{"STARTING"},
+		},
+		{
+			name:  "which may have to be asked for again",
+			steps: []do{launch(), kill(), lookupFails(), absent(), after(200 * time.Millisecond), lookupFails(), after(400 * time.Millisecond), absent()},
+			want:  []string{"STARTING", "KILLED"},
+		},
+		{
+			name:  "the view of the pods lags behind: the pod is bound",
+			steps: []do{launch(), kill(), bound(), result(DeleteGone), invisible},
+			want:  []string{"STARTING", "KILLING", "delete p grace 30", "KILLED"},
 		},
 		{
 			name:  "unless nobody knows whether the pod is bound",
@@ -510,7 +560,7 @@ func TestMachine(t *testing.T) {
 		// Ghosts: a Binding that was stored after the end.
 		{
 			name:  "C41: a pod bound after its task was killed is deleted",
-			steps: []do{launch(), kill(), pod(pending), result(DeleteFailed), after(time.Second), result(DeleteAccepted), pod(pending, deleting(30)), gone()},
+			steps: []do{launch(), kill(), absent(), pod(pending), result(DeleteFailed), after(time.Second), result(DeleteAccepted), pod(pending, deleting(30)), gone()},
 			want:  []string{"STARTING", "KILLED", "delete p grace 30", "delete p grace 30"},
 		},
 		{
@@ -520,22 +570,22 @@ func TestMachine(t *testing.T) {
 		},
 		{
 			name:  "also after a restart",
-			steps: []do{launch(), kill(), restart(), relist(Pod{UID: uid, Namespace: "ns", Name: "p", SpecGrace: 30, TaskID: task})},
+			steps: []do{launch(), kill(), absent(), restart(), relist(Pod{UID: uid, Namespace: "ns", Name: "p", SpecGrace: 30, TaskID: task})},
 			want:  []string{"STARTING", "KILLED", "delete p grace 30"},
 		},
 		{
 			name:  "not if the Binding was made for another task",
-			steps: []do{launch(), kill(), pod(pending, annotated(uid+".2"))},
+			steps: []do{launch(), kill(), absent(), pod(pending, annotated(uid+".2"))},
 			want:  []string{"STARTING", "KILLED"},
 		},
 		{
 			name:  "not if somebody else bound the pod",
-			steps: []do{launch(), kill(), pod(pending, annotated(""))},
+			steps: []do{launch(), kill(), absent(), pod(pending, annotated(""))},
 			want:  []string{"STARTING", "KILLED"},
 		},
 		{
 			name:  "not if a newer task waits for the pod",
-			steps: []do{launch(), kill(), launch(attempt(2)), pod(pending)},
+			steps: []do{launch(), kill(), absent(), launch(attempt(2)), pod(pending)},
 			want:  []string{"STARTING", "KILLED", uid + ".2 STARTING"},
 		},
 		{
@@ -581,7 +631,7 @@ func TestMachine(t *testing.T) {
 		},
 		{
 			name:  "a LAUNCH after it ends at once",
-			steps: []do{shutdown(), launch()},
+			steps: []do{shutdown(), launch(), absent()},
 			want:  []string{"STARTING", "KILLED"},
 		},
 

@@ -34,7 +34,7 @@ func TestRandomSchedules(t *testing.T) {
 			id := ids[rnd.IntN(len(ids))]
 			name := ""
 			act := func(text string, s do) { name = text; s(r) }
-			switch rnd.IntN(16) {
+			switch rnd.IntN(17) {
 			case 0:
 				act("launch 1", launch())
 			case 1:
@@ -72,6 +72,8 @@ func TestRandomSchedules(t *testing.T) {
 						r.m.Acknowledge(u.TaskID, u.UUID)
 					}
 				})
+			case 16:
+				act("lookup", []do{absent(), bound(), lookupFails()}[rnd.IntN(3)])
 			case 15:
 				if rnd.IntN(4) == 0 {
 					act("restart", restart())

@@ -37,7 +37,8 @@ type Task struct {
 	GoneAt time.Time `json:"goneAt,omitzero"`
 	// StopBy is when the containers count as stopped if neither API server nor cgroup say so: first sight of the
 	// deletion, plus its grace, plus the margin.
-	StopBy time.Time `json:"stopBy,omitzero"`
+	// It is not kept over a restart, when the clock may have jumped: waiting anew is the safe side.
+	StopBy time.Time `json:"-"`
 	// OwnEnd is the final phase of a pod that ended before anybody asked for its end.
 	OwnEnd corev1.PodPhase `json:"ownEnd,omitempty"`
 	// Populated says that the pod's cgroup was once seen with processes in it.
@@ -56,6 +57,7 @@ type Task struct {
 	cgroup   observation
 	waitFrom time.Duration // the machine's synced time when the task came
 	deletion deletion
+	lookup   lookup
 }
 
 // Kill is the wish that a task end.
@@ -81,6 +83,14 @@ type deletion struct {
 	failures int
 	next     time.Time
 	forcedAt time.Time
+}
+
+// lookup is what is known of the question whether the pod of a killed task is bound after all.
+type lookup struct {
+	inFlight bool
+	absent   bool
+	failures int
+	next     time.Time
 }
 
 // Ended says that the final state was reported.

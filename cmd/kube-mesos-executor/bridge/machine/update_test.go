@@ -113,6 +113,8 @@ func TestEndedTasksAreForgotten(t *testing.T) {
 		launch(attempt(n))(r)
 		killTask(id)(r)
 		r.step()
+		absent()(r)
+		r.step()
 		if acknowledge {
 			for _, u := range append([]*Update(nil), r.m.tasks[id].Pending...) {
 				r.m.Acknowledge(id, u.UUID)

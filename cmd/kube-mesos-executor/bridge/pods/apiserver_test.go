@@ -148,6 +148,18 @@ func TestRealAPIServer(t *testing.T) {
 	other := create("other", "node-2")
 	sink.await(t, "pod a", seen(uid))
 
+	// A pod is found as soon as it is bound, by name and without; others are not.
+	for _, name := range []string{"a", ""} {
+		if pod, err := node.Find(ctx, "default", name, string(uid)); err != nil || pod == nil || pod.UID != uid {
+			t.Errorf("Find %q: %v, %v", name, pod, err)
+		}
+	}
+	for name, id := range map[string]types.UID{"a": "another", "none": uid, "other": other} {
+		if pod, err := node.Find(ctx, "default", name, string(id)); err != nil || pod != nil {
+			t.Errorf("Find %s with UID %s: %v, %v", name, id, pod, err)
+		}
+	}
+
 	// Another UID is "gone", and so is a pod that is not there. The pod stays.
 	for name, id := range map[string]string{"a": "another", "none": string(uid)} {
 		if gone, err := node.Delete(ctx, "default", name, id, 5); err != nil || !gone {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -39,6 +40,32 @@ func (n *Node) Delete(ctx context.Context, namespace, name, uid string, grace in
 	default:
 		return false, fmt.Errorf("delete pod %s/%s: %w", namespace, name, err)
 	}
+}
+
+// Find returns the pod with the given UID if it is bound to this node, nil if it is not. The answer is the API server's
+// latest, unlike what Run tells. namespace and name may be empty.
+func (n *Node) Find(ctx context.Context, namespace, name, uid string) (*corev1.Pod, error) {
+	client, err := n.client()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	// A node may list its own pods; it may get a pod only once the API server's authorizer has learnt of the binding.
+	selector := fields.Set{"spec.nodeName": n.name}
+	if name != "" {
+		selector["metadata.name"] = name
+	}
+	list, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector.AsSelector().String()})
+	if err != nil {
+		return nil, fmt.Errorf("find pod %s/%s: %w", namespace, name, err)
+	}
+	for i := range list.Items {
+		if string(list.Items[i].UID) == uid {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, nil
 }
 
 // otherUID says whether a deletion failed because the pod has another UID. The API server answers other conflicts with

@@ -150,15 +150,17 @@ func (n *Node) start(ctx context.Context, client kubernetes.Interface, sink Sink
 
 // store hands what the reflector learns to the sink, instead of keeping it.
 type store struct {
-	mu     sync.Mutex
-	sink   Sink
-	listed bool
+	mu      sync.Mutex
+	sink    Sink
+	listed  bool
+	current bool // what the sink was told last
 }
 
 func (s *store) synced(ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !ok || s.listed {
+	if ok != s.current && (!ok || s.listed) {
+		s.current = ok
 		s.sink.Synced(ok)
 	}
 }
@@ -174,7 +176,7 @@ func (s *store) Replace(objects []any, _ string) error {
 		}
 	}
 	s.sink.Replaced(pods)
-	s.listed = true
+	s.listed, s.current = true, true
 	s.sink.Synced(true)
 	return nil
 }
