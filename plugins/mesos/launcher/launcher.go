@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,6 +100,15 @@ type queue struct {
 	closes time.Time
 }
 
+// drop takes what a batch launches off the queue.
+func (q *queue) drop(b *ledger.Batch) {
+	launched := make(map[types.UID]bool, len(b.Launches))
+	for i := range b.Launches {
+		launched[b.Launches[i].Task.UID] = true
+	}
+	q.uids = slices.DeleteFunc(q.uids, func(uid types.UID) bool { return launched[uid] })
+}
+
 // Run forms batches until ctx ends. It returns when every ACCEPT in flight has been answered or given up.
 func (l *Launcher) Run(ctx context.Context) {
 	queues := map[agentPool]*queue{}
@@ -116,7 +126,9 @@ func (l *Launcher) Run(ctx context.Context) {
 				q = &queue{closes: l.options.Clock.Now().Add(l.options.Window)}
 				queues[c.agentPool] = q
 			}
-			q.uids = append(q.uids, c.uid)
+			if !slices.Contains(q.uids, c.uid) { // who waits for long asks again
+				q.uids = append(q.uids, c.uid)
+			}
 		case <-l.kick:
 		case <-timer.C():
 		}
@@ -134,21 +146,21 @@ func (l *Launcher) form(ctx context.Context, queues map[agentPool]*queue, timer 
 			continue
 		}
 		for len(q.uids) > 0 {
-			b := l.ledger.Batch(key.agent, key.pool, q.uids, l.options.MaxTasks)
-			if b == nil {
-				break
-			}
 			if !l.sending.TryAcquire(1) {
-				l.ledger.NotSent(b)
 				next = min(next, l.options.Window+time.Millisecond)
 				break
 			}
+			b := l.ledger.Batch(key.agent, key.pool, q.uids, l.options.MaxTasks)
+			if b == nil {
+				l.sending.Release(1)
+				break
+			}
+			q.drop(b) // before it is sent: should it be refused at once, the pods queue themselves again
 			go func() {
 				defer l.sending.Release(1)
 				l.send(ctx, b)
 				l.Kick()
 			}()
-			q.uids = l.stillClaimed(q.uids, key)
 		}
 		if q.uids = l.stillClaimed(q.uids, key); len(q.uids) == 0 {
 			delete(queues, key)
@@ -204,10 +216,13 @@ func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, erro
 	defer deadline.Stop()
 	poll := l.options.Clock.NewTicker(l.options.Backing / 4)
 	defer poll.Stop()
-	retries := 0
+	retries, refusals := 0, 0
 	queued := false
 	for {
 		t, changed, ok := l.ledger.Watch(uid)
+		if t.Refusals > refusals {
+			refusals, queued = t.Refusals, false // the batch that it was in is gone
+		}
 		switch {
 		case !ok:
 			return t, fmt.Errorf("%w: the claim is gone", ErrLaunch)

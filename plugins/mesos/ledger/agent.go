@@ -281,6 +281,9 @@ func (l *Ledger) adoptExecutor(a *agent, key PoolKey, named []mesos.ExecutorID) 
 			l.executorSeen(a, n.Value)
 			return
 		}
+		if u := a.executors[n.Value]; u != nil && u.retired {
+			continue
+		}
 		if e, ok := taskinfo.ParseExecutorID(n.Value); ok && e.Digest == p.executor.digest && e.Kind != resources.Other && e.Incarnation > best.Incarnation {
 			best = e
 		}

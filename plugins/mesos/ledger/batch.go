@@ -105,7 +105,12 @@ func (l *Ledger) Batch(agentID string, key PoolKey, ready []types.UID, limit int
 // choose picks the claims that fit into room, bound pods first.
 func (l *Ledger) choose(ready []types.UID, a *agent, key PoolKey, room resources.Offered, limit int) []*Task {
 	var candidates, chosen []*Task
+	seen := make(map[types.UID]bool, len(ready))
 	for _, uid := range ready {
+		if seen[uid] {
+			continue // a pod gets one task, however often it is named
+		}
+		seen[uid] = true
 		if t := l.pods[uid]; t != nil && t.State == Claimed && t.AgentID == a.id && poolOf(t.Need) == key && t.KillSince.IsZero() {
 			candidates = append(candidates, t)
 		}

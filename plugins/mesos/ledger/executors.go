@@ -9,6 +9,7 @@ type executorUse struct {
 	launched int       // tasks since this process leads
 	last     time.Time // when it last had a task, or was first heard of
 	asked    time.Time // when its end was last asked for
+	retired  bool      // new tasks do not use it any more
 }
 
 // use notes that an executor has n more tasks, or just that it is there.
@@ -52,7 +53,7 @@ func (l *Ledger) Retire(idle time.Duration, maxTasks int) []Retired {
 		for id, u := range a.executors {
 			p := a.poolUsing(id)
 			if p != nil && maxTasks > 0 && u.launched >= maxTasks && p.executor.phase == executorRunning {
-				p.executor = executor{digest: p.executor.digest}
+				p.executor, u.retired = executor{digest: p.executor.digest}, true
 				l.touch(a)
 				p = nil
 			}
@@ -74,7 +75,7 @@ func (l *Ledger) Retire(idle time.Duration, maxTasks int) []Retired {
 				p.executor = executor{digest: p.executor.digest}
 				l.touch(a)
 			}
-			u.asked = now
+			u.asked, u.retired = now, true
 			out = append(out, Retired{a.id, id})
 		}
 	}
