@@ -72,6 +72,7 @@ func (c *Cluster) AddAgent(opts AgentOptions) (*AgentHandle, error) {
 		a.serial = len(c.agents)
 		c.agents = append(c.agents, a)
 		c.byName[a.name] = a
+		a.generation++
 		if err = a.listen(); err != nil {
 			return
 		}
@@ -139,7 +140,7 @@ func (a *agent) listen() error {
 			return fmt.Errorf("listener of agent %s: %w", a.name, err)
 		}
 		a.listener, a.endpoint = listener, listener.Addr().String()
-		a.server = &http.Server{Handler: &executorAPI{a: a, generation: a.generation + 1}, ReadHeaderTimeout: time.Minute, ErrorLog: discardLog}
+		a.server = &http.Server{Handler: &executorAPI{a: a, generation: a.generation}, ReadHeaderTimeout: time.Minute, ErrorLog: discardLog}
 		server := a.server
 		a.c.wg.Add(1)
 		go func() {
@@ -162,7 +163,6 @@ func (a *agent) closeListener() {
 
 // begin starts the process: it answers after ready, and registers after another pause.
 func (a *agent) begin(ready, register time.Duration) {
-	a.generation++
 	a.running, a.stopped, a.held = true, false, nil
 	a.lastStart = a.c.now()
 	if ready <= 0 {
@@ -170,8 +170,14 @@ func (a *agent) begin(ready, register time.Duration) {
 		a.after(register, a.register)
 		return
 	}
-	a.state = nodeStarting
-	a.after(ready*3/4, func() { a.state = nodeRecovering })
+	a.state = nodeDown
+	a.after(ready*62/100, func() {
+		if err := a.listen(); err != nil {
+			a.c.logger.Error(err, "An agent cannot listen again")
+		}
+		a.state = nodeStarting
+	})
+	a.after(ready*87/100, func() { a.state = nodeRecovering })
 	a.after(ready, func() {
 		a.state = nodeLeading
 		a.recover(register)

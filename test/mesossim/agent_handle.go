@@ -34,21 +34,19 @@ func (h *AgentHandle) Restart() error { return h.restart(false) }
 func (h *AgentHandle) Replace() error { return h.restart(true) }
 
 func (h *AgentHandle) restart(wipe bool) error {
-	var err error
 	ok := h.c.do(func() {
 		a := h.a
 		a.die()
 		if wipe {
 			a.wipe()
 		}
-		if err = a.listen(); err == nil {
-			a.begin(a.c.timing.AgentStart, a.c.timing.RegistrationBackoff)
-		}
+		a.generation++
+		a.begin(a.c.timing.AgentStart, a.c.timing.RegistrationBackoff)
 	})
 	if !ok {
 		return fmt.Errorf("restart of agent %s: the cluster is closed", h.a.name)
 	}
-	return err
+	return nil
 }
 
 // Unregister is SIGUSR1: the agent tells the master that it goes, shuts its executors down and ends.

@@ -116,6 +116,9 @@ func (r *builtinRunner) start(t *builtinTask) {
 		}
 		status := process.Wait()
 		e.a.c.do(func() { r.end1(t, status) })
+		if p, ok := process.(interface{ reaped() }); ok {
+			p.reaped()
+		}
 	}()
 }
 

@@ -3,6 +3,7 @@
 package mesossim
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -115,6 +116,9 @@ func TestMain(m *testing.M) {
 			println("leaked goroutines: " + err.Error())
 			code = 1
 		}
+	}
+	if recordedTally.all.Load()+describedTally.all.Load() > 0 {
+		fmt.Printf("conformance: %s recorded, %s described\n", &recordedTally, &describedTally)
 	}
 	os.Exit(code)
 }

@@ -155,6 +155,9 @@ func (a *agent) start(e *executor) {
 		}
 		status := process.Wait()
 		a.c.do(func() { a.processEnded(e, status) })
+		if p, ok := process.(interface{ reaped() }); ok {
+			p.reaped()
+		}
 	}()
 }
 

@@ -90,6 +90,7 @@ func (a *agent) serveExecutor(w http.ResponseWriter, r *http.Request, generation
 			herr.write(w)
 			return
 		}
+		defer a.c.busy.open()()
 		leave()
 		stream.serve(w, r)
 		a.c.do(func() {

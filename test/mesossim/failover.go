@@ -20,7 +20,9 @@ type FailOverOptions struct {
 	Vacancy time.Duration
 	// Recovery is the time for which the new leader answers 503 "Master has not finished recovery"; 0 means Timing.MasterRecovery.
 	Recovery time.Duration
-	// Starting is the time for which a restarted process answers 404.
+	// Down is the time for which a restarted process refuses connections.
+	Down time.Duration
+	// Starting is the time for which it answers 404 then.
 	Starting time.Duration
 }
 
@@ -73,10 +75,17 @@ func (c *Cluster) FailOver(o FailOverOptions) error {
 		}
 		start := func() {
 			if restarted {
-				if err = node.relisten(nodeStarting); err != nil {
-					return
-				}
-				c.after(o.Starting, func() { c.after(o.Vacancy, elect); node.state = nodeStandby })
+				c.after(o.Down, func() {
+					if e := node.relisten(nodeStarting); e != nil {
+						err = e
+						c.logger.Error(e, "A master cannot listen again")
+						return
+					}
+					c.after(o.Starting, func() {
+						node.state = nodeStandby
+						c.after(o.Vacancy, elect)
+					})
+				})
 				return
 			}
 			c.after(o.Vacancy, elect)

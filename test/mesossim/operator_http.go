@@ -45,6 +45,7 @@ func (c *Cluster) serveOperator(w http.ResponseWriter, r *http.Request) {
 		if !c.do(func() { c.m.watch(stream) }) {
 			return
 		}
+		defer c.busy.open()()
 		leave()
 		stream.serve(w, r)
 		c.do(func() { c.m.unwatch(stream) })

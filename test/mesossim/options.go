@@ -57,7 +57,7 @@ type Timing struct {
 	MaxPingTimeouts    int           // pings missed before an agent is unreachable [5]
 	AgentReregister    time.Duration // agent_reregister_timeout [10m]
 
-	AgentStart           time.Duration // from the start of an agent process to its first answer other than 404 and 503 [150ms]
+	AgentStart           time.Duration // a restarted agent process refuses connections for 62 % of this, then answers 404 and at last 503 [210ms]
 	RegistrationBackoff  time.Duration // an agent registers this long after it is ready or has lost the master [1s at restart, 0 at first start]
 	ExecutorRegistration time.Duration // executor_registration_timeout [1m]
 	ExecutorReregister   time.Duration // executor_reregistration_timeout [2s]
@@ -144,7 +144,7 @@ func (t Timing) withDefaults() Timing {
 		t.MaxPingTimeouts = 5
 	}
 	def(&t.AgentReregister, 10*time.Minute)
-	def(&t.AgentStart, 150*time.Millisecond)
+	def(&t.AgentStart, 210*time.Millisecond)
 	def(&t.RegistrationBackoff, time.Second)
 	def(&t.ExecutorRegistration, time.Minute)
 	def(&t.ExecutorReregister, 2*time.Second)

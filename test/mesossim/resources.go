@@ -3,6 +3,7 @@
 package mesossim
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -364,13 +365,11 @@ func (b bag) amounts() Amounts {
 	for i := range b {
 		if b[i].key.name == "ports" {
 			for _, s := range b[i].ranges {
-				for p := s.begin; p <= s.end && len(a.Ports) < 1<<16; p++ {
-					a.Ports = append(a.Ports, p)
-				}
+				a.Ports = append(a.Ports, PortRange{s.begin, s.end})
 			}
 		}
 	}
-	slices.Sort(a.Ports)
+	slices.SortFunc(a.Ports, func(x, y PortRange) int { return cmp.Compare(x.Begin, y.Begin) })
 	return a
 }
 

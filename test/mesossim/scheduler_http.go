@@ -75,10 +75,9 @@ func (c *Cluster) serveScheduler(w http.ResponseWriter, r *http.Request, princip
 		if fault.loseAnswer {
 			stream.cut(0)
 		}
+		defer c.busy.open()()
 		leave()
 		defer func() {
-			c.busy.enter()
-			defer c.busy.leave()
 			c.do(func() { c.m.disconnected(stream) })
 		}()
 		stream.serve(w, r)

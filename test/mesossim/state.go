@@ -11,11 +11,14 @@ import (
 // Amounts are resources as numbers: cpus in shares of a core, mem and disk in MiB.
 type Amounts struct {
 	CPUs, Mem, Disk, GPUs float64
-	// Ports are the single port numbers, in order.
-	Ports []uint64
+	// Ports are the ranges of port numbers, in order.
+	Ports []PortRange
 	// Raw is the same as the master holds it, with reservations and allocation.
 	Raw []mesos.Resource
 }
+
+// A PortRange is all numbers from Begin to End, both included.
+type PortRange struct{ Begin, End uint64 }
 
 // A Task is what the cluster knows of a task that a framework tried to launch. Ended tasks stay listed for ever.
 type Task struct {

@@ -11,22 +11,35 @@ import (
 
 // activity counts what is under way, so that a test with its own clock can tell when nothing is.
 type activity struct {
-	mu2      sync.Mutex
+	mu       sync.Mutex
 	handlers int    // requests being answered, event streams not counted
+	streams  int    // open event streams
 	written  uint64 // records and ends of streams that were written to clients
 	pending  int    // records that wait to be written
 }
 
 func (a *activity) enter() {
-	a.mu2.Lock()
+	a.mu.Lock()
 	a.handlers++
-	a.mu2.Unlock()
+	a.mu.Unlock()
+}
+
+// open counts an event stream while it is served, and what its end brings about.
+func (a *activity) open() (closed func()) {
+	a.mu.Lock()
+	a.streams++
+	a.mu.Unlock()
+	return func() {
+		a.mu.Lock()
+		a.streams--
+		a.mu.Unlock()
+	}
 }
 
 func (a *activity) leave() {
-	a.mu2.Lock()
+	a.mu.Lock()
 	a.handlers--
-	a.mu2.Unlock()
+	a.mu.Unlock()
 }
 
 // An eventStream is one subscription. Events are queued under the cluster's lock and encoded and written by the
@@ -61,9 +74,9 @@ func (s *eventStream) send(event any) {
 		return
 	}
 	s.queue = append(s.queue, event)
-	s.activity.mu2.Lock()
+	s.activity.mu.Lock()
 	s.activity.pending++
-	s.activity.mu2.Unlock()
+	s.activity.mu.Unlock()
 	s.wake()
 }
 
@@ -181,16 +194,16 @@ func (s *eventStream) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *eventStream) count(n int) {
-	s.activity.mu2.Lock()
+	s.activity.mu.Lock()
 	s.activity.written += uint64(n)
 	s.activity.pending -= n
-	s.activity.mu2.Unlock()
+	s.activity.mu.Unlock()
 }
 
 func (s *eventStream) discount(n int) {
-	s.activity.mu2.Lock()
+	s.activity.mu.Lock()
 	s.activity.pending -= n
-	s.activity.mu2.Unlock()
+	s.activity.mu.Unlock()
 }
 
 // drop forgets what was queued after the connection went away.

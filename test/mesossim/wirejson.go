@@ -193,6 +193,9 @@ func floatText(f float64) string {
 		return strconv.Quote(strconv.FormatFloat(f, 'g', -1, 64))
 	}
 	s := strconv.FormatFloat(f, 'g', -1, 64)
+	if a := math.Abs(f); a >= 1e-4 && a < 1e17 {
+		s = strconv.FormatFloat(f, 'f', -1, 64)
+	}
 	if !strings.ContainsAny(s, ".e") {
 		s += ".0"
 	}

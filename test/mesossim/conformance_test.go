@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mesossim
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// tally counts scenarios for the line that ends a conformance run.
+type tally struct{ passed, all atomic.Int64 }
+
+var recordedTally, describedTally tally
+
+func (c *tally) String() string { return fmt.Sprintf("%d of %d", c.passed.Load(), c.all.Load()) }
+
+// seeds are tried one after the other: in which order a master offers its agents is random, and some recordings depend
+// on it.
+const seeds = 1
+
+// TestConformanceRecorded replays every recording of a real Mesos 1.12 master, none left out.
+func TestConformanceRecorded(t *testing.T) {
+	for _, rec := range loadRecordings(t) {
+		t.Run(rec.ID, func(t *testing.T) {
+			recordedTally.all.Add(1)
+			var first []string
+			for seed := int64(1); seed <= seeds; seed++ {
+				failed := replayOnce(t, rec, seed)
+				if len(failed) == 0 {
+					recordedTally.passed.Add(1)
+					return
+				}
+				if first == nil {
+					first = failed
+				}
+			}
+			t.Errorf("%s: the replay differs from the recording:\n%s", rec.Title, strings.Join(first, "\n"))
+		})
+	}
+}
