@@ -8,6 +8,8 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/taskinfo"
 )
 
 // repeatDelete is how long an accepted deletion may stay without effect on the pod's view before it is asked for again.
@@ -158,9 +160,9 @@ func (m *Machine) holder(t *Task) string {
 	if t.Pod == nil {
 		return ""
 	}
-	uid, attempt, ok := splitTaskID(t.Pod.TaskID)
-	_, own, ownOK := splitTaskID(t.ID)
-	if ok && ownOK && uid == t.Ref.UID && attempt > own {
+	uid, attempt, ok := taskinfo.ParseTaskID(t.Pod.TaskID)
+	_, own, ownOK := taskinfo.ParseTaskID(t.ID)
+	if ok && ownOK && string(uid) == t.Ref.UID && attempt > own {
 		return t.Pod.TaskID
 	}
 	return ""

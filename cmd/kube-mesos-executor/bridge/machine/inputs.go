@@ -69,7 +69,8 @@ func (m *Machine) syncedFor(now time.Time) time.Duration {
 func (m *Machine) Kill(now time.Time, taskID string, grace *time.Duration) {
 	t := m.tasks[taskID]
 	if t == nil {
-		uid, _, _ := splitTaskID(taskID)
+		id, _, _ := taskinfo.ParseTaskID(taskID)
+		uid := string(id)
 		m.order++
 		t = &Task{ID: taskID, Order: m.order, waitFrom: m.syncedFor(now)}
 		t.Ref.UID, t.Ref.Node, t.Ref.GraceSeconds = uid, m.cfg.Node, defaultGrace

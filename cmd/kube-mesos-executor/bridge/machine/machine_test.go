@@ -603,9 +603,9 @@ func TestMachine(t *testing.T) {
 		},
 		{
 			name:    "C38: also if another executor looks after the newer one",
-			steps:   []do{launch(), runningPod, pod(run, annotated(uid+".7")), kill()},
+			steps:   []do{launch(), runningPod, pod(run, annotated(uid+".mx3dv1nm")), kill()},
 			want:    []string{"STARTING", "RUNNING", "KILLED"},
-			message: "held by task " + uid + ".7",
+			message: "held by task " + uid + ".mx3dv1nm",
 		},
 		{
 			name:  "an annotation that names another pod's or an older task holds nothing",

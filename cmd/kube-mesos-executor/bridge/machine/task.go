@@ -3,8 +3,6 @@
 package machine
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -95,16 +93,6 @@ type lookup struct {
 
 // Ended says that the final state was reported.
 func (t *Task) Ended() bool { return !t.EndedAt.IsZero() }
-
-// splitTaskID returns the pod UID and the attempt that a task id names.
-func splitTaskID(id string) (uid string, attempt uint64, ok bool) {
-	i := strings.LastIndexByte(id, '.')
-	if i <= 0 {
-		return "", 0, false
-	}
-	attempt, err := strconv.ParseUint(id[i+1:], 10, 64)
-	return id[:i], attempt, err == nil
-}
 
 // wholeSeconds rounds a grace up to whole seconds. The least is one: with zero the API server removes the object
 // before the kubelet has stopped the containers.
