@@ -39,7 +39,7 @@ func (m *Mesos) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNam
 		return fwk.AsStatus(errors.New("the pod was deleted before its Mesos task was launched"))
 	}
 	begun := m.system.clock.Now()
-	t, err := m.system.launcher.Launch(ctx, pod.UID)
+	t, err := m.launch(ctx, pod)
 	if err != nil {
 		metrics.Launches.WithLabelValues("failed").Inc()
 		return fwk.AsStatus(err)
@@ -53,6 +53,27 @@ func (m *Mesos) Bind(ctx context.Context, _ fwk.CycleState, pod *v1.Pod, nodeNam
 	m.system.ledger.Bound(pod.UID, t.ID)
 	metrics.BindSeconds.Observe(m.system.clock.Since(begun).Seconds())
 	return nil
+}
+
+// launch launches the pod's task. A member of a gang waits until enough members have theirs; if one fails before, all do.
+func (m *Mesos) launch(ctx context.Context, pod *v1.Pod) (ledger.Task, error) {
+	group, minCount, assigned := gangOf(pod, m.handle.PodGroupManager())
+	if minCount <= assigned {
+		return m.system.launcher.Launch(ctx, pod.UID)
+	}
+	b := m.system.gangs.enter(group)
+	defer m.system.gangs.leave(group, b)
+	t, err := m.system.launcher.Launch(ctx, pod.UID)
+	if err != nil {
+		m.system.gangs.fail(group, b, err)
+		return t, err
+	}
+	m.system.gangs.arrive(b, pod.UID, minCount-assigned)
+	if err := b.wait(ctx, m.args.LaunchTimeout.Duration); err != nil {
+		m.system.gangs.fail(group, b, err)
+		return t, err
+	}
+	return t, nil
 }
 
 // annotationsFit checks before anything is launched that the annotations of the Binding will be good ones: the API server

@@ -62,6 +62,7 @@ type System struct {
 	lifecycle *lifecycle.Lifecycle
 	syncer    *nodes.Syncer
 	identity  session.ConfigMapIdentity
+	gangs     gangs
 }
 
 // NewSystem returns a System without profiles.
