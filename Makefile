@@ -39,6 +39,10 @@ verify: ## Check formatting, lint, imports, go.mod, generated code
 bench: build tools ## Measure and print speed and size, as ratios in one run
 	@hack/bench.sh
 
+.PHONY: chaos
+chaos: build tools ## Prove the invariants under faults: RUNS=3 runs, of the seeds from SEED=1 on (SEED=fresh draws one)
+	@RUNS=$(RUNS) SEED=$(SEED) hack/chaos.sh
+
 .PHONY: conformance
 conformance: ## Compare the Mesos simulator with recordings of a real master and agent
 	@hack/conformance.sh

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/test/cluster"
+	"github.com/kube-mesos/kube-mesos-scheduler/test/mesossim"
+)
+
+// injector carries out a plan. What lasts ends by itself; when carryOut returns, all faults have ended.
+type injector struct {
+	*world
+	busy    sync.Map // what a fault holds at present
+	running sync.WaitGroup
+	mu      sync.Mutex
+	struck  int
+}
+
+// hits says what a fault needs for itself: two faults do not stop the same process at once.
+func (f fault) hits() string {
+	switch f.kind {
+	case "kill-scheduler", "stop-scheduler":
+		return "scheduler"
+	case "fail-over", "restart-master", "wipe-registry":
+		return "master"
+	case "silence":
+		return "silence"
+	case "cut-agent", "stop-agent", "restart-agent", "disconnect-agent", "slow-agent", "replace-agent", "unregister-agent", "mark-agent-gone", "drain-agent", "deactivate-agent":
+		return fmt.Sprintf("agent-%d", f.agent)
+	case "kill-bridge", "stop-bridge", "kill-executor":
+		return fmt.Sprintf("executor-%d", f.agent)
+	case "restart-api-server", "stop-api-server":
+		return "api-server"
+	case "stop-kubelets":
+		return "kubelets"
+	case "delete-node":
+		return fmt.Sprintf("node-%d", f.agent)
+	}
+	return ""
+}
+
+// carryOut strikes with every fault of the plan at its time and waits until the last has ended. It returns how many
+// struck.
+func (in *injector) carryOut(ctx context.Context, plan []fault) int {
+	start := time.Now()
+	for _, f := range plan {
+		if !pause(ctx, time.Until(start.Add(f.at))) {
+			break
+		}
+		in.running.Go(func() { in.strike(ctx, f) })
+	}
+	in.running.Wait()
+	in.sim.Faults().Clear()
+	in.sim.Faults().Silence("", false)
+	in.journal.add(incident{text: "all faults have ended", hides: true})
+	return in.struck
+}
+
+// pause waits, unless ctx ends before.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (in *injector) strike(ctx context.Context, f fault) {
+	if what := f.hits(); what != "" {
+		if _, taken := in.busy.LoadOrStore(what, f); taken {
+			return
+		}
+		defer in.busy.Delete(what)
+	}
+	act := in.actions()[f.kind]
+	if act == nil {
+		in.journal.notef("FAULT %s: unknown", f)
+		return
+	}
+	err := act(ctx, f)
+	if err != nil {
+		in.journal.notef("FAULT %s: %v", f, err)
+		return
+	}
+	in.mu.Lock()
+	in.struck++
+	in.mu.Unlock()
+	in.journal.add(incident{text: fmt.Sprintf("ended: %s", f), hides: true})
+}
+
+// begin notes the start of a fault.
+func (in *injector) begin(f fault, i incident) {
+	i.text = fmt.Sprintf("FAULT %s%s", f, i.text)
+	in.journal.add(i)
+}
+
+type action func(ctx context.Context, f fault) error
+
+func (in *injector) actions() map[string]action {
+	faults := in.sim.Faults()
+	// hiding is a fault of the messages between scheduler, masters and agents.
+	hiding := func(act func(f fault)) action {
+		return func(ctx context.Context, f fault) error {
+			in.begin(f, incident{hides: true})
+			act(f)
+			return nil
+		}
+	}
+	matching := func(f fault) func(string, *mesos.TaskStatus) bool {
+		if f.variant == "master" {
+			return nil
+		}
+		return func(string, *mesos.TaskStatus) bool { return true }
+	}
+	return map[string]action{
+		"kill-scheduler": in.killScheduler,
+		"stop-scheduler": in.stopScheduler,
+
+		"fail-over": func(_ context.Context, f fault) error {
+			in.begin(f, incident{hides: true})
+			return in.sim.FailOver(mesossim.FailOverOptions{KeepOld: f.variant == "keep-old", Vacancy: f.lasts, Recovery: f.lasts / 2})
+		},
+		"restart-master": func(ctx context.Context, f fault) error { return in.restartMaster(ctx, f, false) },
+		"wipe-registry":  func(ctx context.Context, f fault) error { return in.restartMaster(ctx, f, true) },
+
+		"cut-stream":      hiding(func(f fault) { faults.CutStream("", int64(f.n)) }),
+		"cut-next-stream": hiding(func(f fault) { faults.CutNextStream(int64(f.n)) }),
+		"silence": func(ctx context.Context, f fault) error {
+			in.begin(f, incident{hides: true})
+			faults.Silence("", true)
+			pause(ctx, f.lasts)
+			faults.Silence("", false)
+			return nil
+		},
+		"lose-update":   hiding(func(f fault) { faults.Update(mesossim.UpdateFault{Match: matching(f), Times: f.n, Lose: true}) }),
+		"double-update": hiding(func(f fault) { faults.Update(mesossim.UpdateFault{Match: matching(f), Times: f.n, Double: true}) }),
+		"delay-update":  hiding(func(f fault) { faults.Update(mesossim.UpdateFault{Match: matching(f), Times: f.n, Delay: f.lasts}) }),
+		"lose-call":     hiding(func(f fault) { faults.Call(mesossim.CallFault{Call: f.call, Times: f.n, LoseCall: true}) }),
+		"lose-answer":   hiding(func(f fault) { faults.Call(mesossim.CallFault{Call: f.call, Times: f.n, LoseAnswer: true}) }),
+		"delay-call":    hiding(func(f fault) { faults.Call(mesossim.CallFault{Call: f.call, Times: f.n, Delay: f.lasts}) }),
+		"rescind-offers": hiding(func(fault) {
+			faults.RescindAll("")
+		}),
+
+		"cut-agent":     in.onAgent(in.cutAgent),
+		"stop-agent":    in.onAgent(in.stopAgent),
+		"restart-agent": in.onAgent(in.restartAgent),
+		"disconnect-agent": in.onAgent(func(_ context.Context, f fault, h *mesossim.AgentHandle) error {
+			in.begin(f, incident{hides: true})
+			h.Disconnect()
+			return nil
+		}),
+		"slow-agent":       in.onAgent(in.slowAgent),
+		"lose-launches":    in.onAgent(in.loseLaunches),
+		"replace-agent":    in.onAgent(in.replaceAgent),
+		"unregister-agent": in.onAgent(in.unregisterAgent),
+		"mark-agent-gone":  in.onAgent(in.markGone),
+		"drain-agent":      in.onAgent(in.drainAgent),
+		"deactivate-agent": in.onAgent(in.deactivateAgent),
+
+		"kill-bridge":   in.onAgent(in.killBridge),
+		"stop-bridge":   in.onAgent(in.stopBridge),
+		"kill-executor": in.onAgent(in.killExecutor),
+		"drop-executor-streams": in.onAgent(func(_ context.Context, f fault, h *mesossim.AgentHandle) error {
+			in.begin(f, incident{hides: true})
+			h.DropExecutorStreams()
+			return nil
+		}),
+
+		"restart-api-server": in.restartAPIServer,
+		"stop-api-server":    in.stopProcess(in.c.APIServer),
+		"stop-kubelets":      in.stopProcess(in.c.Kwok),
+		"force-delete-pod":   in.forceDelete,
+		"delete-node":        in.deleteNode,
+	}
+}
+
+// choose returns the schedulers that a fault means.
+func (in *injector) choose(ctx context.Context, variant string) []*cluster.Scheduler {
+	if variant == "both" {
+		return in.schedulers
+	}
+	for i, s := range in.schedulers {
+		if leads(ctx, s) {
+			if variant == "standby" {
+				i = 1 - i
+			}
+			return in.schedulers[i : i+1]
+		}
+	}
+	return in.schedulers[:1]
+}
+
+func (in *injector) killScheduler(ctx context.Context, f fault) error {
+	chosen := in.choose(ctx, f.variant)
+	for _, s := range chosen {
+		in.begin(f, incident{text: ": SIGKILL of " + s.Name, hides: true})
+		in.setBenched(s, true)
+		defer in.setBenched(s, false)
+		if err := s.Kill(); err != nil {
+			return err
+		}
+	}
+	pause(ctx, f.lasts)
+	return nil
+}
+
+func (in *injector) stopScheduler(ctx context.Context, f fault) error {
+	s := in.choose(ctx, f.variant)[0]
+	in.begin(f, incident{text: ": SIGSTOP of " + s.Name, hides: true})
+	if err := s.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	pause(ctx, f.lasts)
+	return s.Signal(syscall.SIGCONT)
+}
+
+func (in *injector) restartMaster(ctx context.Context, f fault, wipe bool) error {
+	in.begin(f, incident{hides: true})
+	in.sim.StopMaster()
+	pause(ctx, f.lasts)
+	return in.sim.StartMaster(wipe)
+}
+
+// stopProcess stops a program for a while with SIGSTOP: its connections stay open and nothing is answered.
+func (in *injector) stopProcess(p *cluster.Process) action {
+	return func(ctx context.Context, f fault) error {
+		in.begin(f, incident{hides: true})
+		if err := p.Signal(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		pause(ctx, f.lasts)
+		return p.Signal(syscall.SIGCONT)
+	}
+}
+
+func (in *injector) restartAPIServer(ctx context.Context, f fault) error {
+	in.begin(f, incident{hides: true})
+	if err := in.c.APIServer.Kill(); err != nil {
+		return err
+	}
+	pause(ctx, f.lasts)
+	if err := in.c.APIServer.Start(); err != nil {
+		return err
+	}
+	return in.c.WaitReady(ctx)
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/test/cluster"
+	"github.com/kube-mesos/kube-mesos-scheduler/test/mesossim"
+)
+
+// Sizes of a world.
+const (
+	agentCount  = 6
+	masterCount = 3
+	// agentResources are far more than the workload needs on the whole, and tight for a single agent.
+	agentResources = "cpus:4;mem:4096;disk:20000;ports:[31000-31100]"
+	agentCPU       = 4000 // thousandths
+	agentMemory    = 4096 // MiB
+)
+
+// Settings that are shorter than in life, so that a run sees every time-out in half a minute.
+const (
+	offerHold  = 4 * time.Second
+	lease      = 3 * time.Second
+	killMargin = 20 * time.Second
+)
+
+var timing = mesossim.Timing{
+	AllocationInterval:   500 * ms,
+	Heartbeat:            time.Second,
+	PingTimeout:          time.Second,
+	MaxPingTimeouts:      3,
+	AgentReregister:      6 * time.Second,
+	RegistrationBackoff:  300 * ms,
+	ExecutorRegistration: 20 * time.Second,
+	SubscriptionBackoff:  time.Second,
+	UpdateRetryMin:       time.Second,
+	UpdateRetryMax:       4 * time.Second,
+}
+
+// mesosArgs are merged over the args of the shipped configuration.
+var mesosArgs = map[string]any{
+	"launchTimeout":     "10s",
+	"idleAfter":         "1s",
+	"shortRefuse":       "500ms",
+	"offerHold":         offerHold.String(),
+	"reconcileInterval": "5s",
+	// Longer than a run: no fault here lasts so long that a pod may be removed for want of a task.
+	"reholdTimeout":     "3m",
+	"orphanGracePeriod": "2s",
+	"executor": map[string]any{
+		"bindTimeout": "30s",
+		"killMargin":  killMargin.String(),
+		"idleTimeout": "8s",
+	},
+}
+
+// world is one run's system: its own nodes, agents and schedulers, on the shared API server.
+type world struct {
+	c         *cluster.Cluster
+	options   Options
+	journal   *journal
+	sim       *mesossim.Cluster
+	recorder  *recorder
+	namespace string
+	nodes     []string
+	audit     int64 // where the audit log began
+
+	schedulers []*cluster.Scheduler
+	keepers    sync.WaitGroup
+	stopping   chan struct{}
+	stop       func()
+	bench      sync.Mutex
+	benched    map[*cluster.Scheduler]bool // that the keeper must not start for now
+}
+
+func newWorld(ctx context.Context, c *cluster.Cluster, seed uint64, dir string, o Options) (*world, error) {
+	w := &world{c: c, options: o, journal: &journal{}, namespace: fmt.Sprintf("chaos-%d", seed), stopping: make(chan struct{}), benched: map[*cluster.Scheduler]bool{}}
+	w.stop = sync.OnceFunc(func() { close(w.stopping) })
+	var err error
+	if w.audit, err = auditSize(c); err != nil {
+		return nil, err
+	}
+	sim := mesossim.Options{Masters: masterCount, Timing: timing, WorkDir: filepath.Join(dir, "agents"), Seed: int64(seed)}
+	for i := range agentCount {
+		name := fmt.Sprintf("c%d-node-%d", seed, i+1)
+		w.nodes = append(w.nodes, name)
+		sim.Agents = append(sim.Agents, mesossim.AgentOptions{Name: name, Resources: agentResources, Attributes: fmt.Sprintf("rack:r%d", i%2)})
+	}
+	if w.sim, err = mesossim.Start(ctx, sim); err != nil {
+		return nil, err
+	}
+	if err := w.start(ctx, dir); err != nil {
+		return nil, errors.Join(err, w.end(ctx))
+	}
+	return w, nil
+}
+
+func (w *world) start(ctx context.Context, dir string) error {
+	for _, name := range w.nodes {
+		if err := w.c.AddKwokNodes(ctx, kwokNode(name)); err != nil {
+			return err
+		}
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	if _, err := w.c.Client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := cluster.WaitAtMost(ctx, time.Minute, "the default service account", func(ctx context.Context) error {
+		_, err := w.c.Client.CoreV1().ServiceAccounts(w.namespace).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	}); err != nil {
+		return err
+	}
+	var err error
+	if w.recorder, err = record(ctx, w.c, w.namespace); err != nil {
+		return err
+	}
+	for _, name := range []string{"a", "b"} {
+		s, err := w.c.NewScheduler(ctx, cluster.SchedulerOptions{
+			Name: w.namespace + "-scheduler-" + name, Masters: w.sim.URLs(), Mesos: mesosArgs, LeaseDuration: lease, Args: []string{"--v=4"},
+			Binary: w.options.program("kube-mesos-scheduler"), Executor: w.options.program("kube-mesos-executor"),
+		})
+		if err != nil {
+			return err
+		}
+		s.LogFile = filepath.Join(dir, "scheduler-"+name+".log")
+		w.schedulers = append(w.schedulers, s)
+		if err := s.Start(); err != nil {
+			return err
+		}
+		w.keepers.Go(func() { w.keep(s) })
+	}
+	return cluster.WaitAtMost(ctx, time.Minute, "a subscription", func(context.Context) error {
+		if len(w.sim.Frameworks()) == 0 {
+			return fmt.Errorf("the master knows no framework; %s", w.schedulers[0].LogTail(5))
+		}
+		return nil
+	})
+}
+
+func kwokNode(name string) cluster.Node {
+	return cluster.Node{Name: name, CPU: "64", Memory: "256Gi"}
+}
+
+// keep starts a scheduler anew whenever it ends, as its Deployment would.
+func (w *world) keep(s *cluster.Scheduler) {
+	for {
+		select {
+		case <-s.Done():
+		case <-w.stopping:
+			return
+		}
+		w.journal.notef("%s has ended: %s", s.Name, firstLine(s.LogTail(1)))
+		for {
+			select {
+			case <-time.After(300 * ms):
+			case <-w.stopping:
+				return
+			}
+			w.bench.Lock()
+			away := w.benched[s]
+			w.bench.Unlock()
+			if !away {
+				break
+			}
+		}
+		if err := s.Start(); err != nil {
+			w.journal.notef("%s does not start: %v", s.Name, err)
+			continue
+		}
+		w.journal.notef("%s starts", s.Name)
+	}
+}
+
+func firstLine(s string) string {
+	const most = 240
+	if len(s) > most {
+		s = s[:most] + "..."
+	}
+	return s
+}
+
+// setBenched keeps a scheduler from being started again, or allows it.
+func (w *world) setBenched(s *cluster.Scheduler, away bool) {
+	w.bench.Lock()
+	defer w.bench.Unlock()
+	w.benched[s] = away
+}
+
+// leads asks a scheduler whether it leads. It serves to choose whom a fault strikes, and never as proof of anything.
+func leads(ctx context.Context, s *cluster.Scheduler) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.StatusURL+"/debug/mesos", nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	var state struct{ Leading bool }
+	return json.NewDecoder(response.Body).Decode(&state) == nil && state.Leading
+}
+
+// end takes everything of the run away.
+func (w *world) end(ctx context.Context) error {
+	w.stop()
+	w.keepers.Wait()
+	var errs []error
+	for _, s := range w.schedulers {
+		errs = append(errs, s.Stop())
+	}
+	if w.sim != nil {
+		w.sim.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	zero := int64(0)
+	now := metav1.DeleteOptions{GracePeriodSeconds: &zero}
+	all := metav1.ListOptions{}
+	client := w.c.Client
+	background := metav1.DeletePropagationBackground
+	_ = client.AppsV1().Deployments(w.namespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, all)
+	_ = client.BatchV1().Jobs(w.namespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, all)
+	_ = client.CoreV1().Pods(w.namespace).DeleteCollection(ctx, now, all)
+	_ = client.CoreV1().Namespaces().Delete(ctx, w.namespace, metav1.DeleteOptions{})
+	for _, node := range w.nodes {
+		_ = client.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{})
+	}
+	_ = client.CoreV1().ConfigMaps(cluster.SchedulerNamespace).Delete(ctx, "kube-mesos-scheduler-framework", metav1.DeleteOptions{})
+	_ = client.CoordinationV1().Leases(cluster.SchedulerNamespace).Delete(ctx, cluster.SchedulerName, metav1.DeleteOptions{})
+	return errors.Join(errs...)
+}
+
+// program is the path of a product's program.
+func (o Options) program(name string) string {
+	if o.Binaries == "" {
+		return ""
+	}
+	return filepath.Join(o.Binaries, name)
+}
+
+func makeDir(elem ...string) (string, error) {
+	dir := filepath.Join(elem...)
+	return dir, os.MkdirAll(dir, 0o755)
+}
