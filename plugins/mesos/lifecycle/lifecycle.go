@@ -247,7 +247,8 @@ func (l *Lifecycle) settled(uid types.UID) {
 	delete(l.withdrawn, uid)
 }
 
-// tend does what no event brings: strangers, and the release of a stop.
+// tend does what no event brings: strangers, agents that came back under another id, pods without a task that nothing
+// works on, and the release of a stop.
 func (l *Lifecycle) tend(ctx context.Context) {
 	ticker := l.options.Clock.NewTicker(soon)
 	defer ticker.Stop()
@@ -258,7 +259,22 @@ func (l *Lifecycle) tend(ctx context.Context) {
 		case <-ticker.C():
 			l.strangers(ctx)
 			l.unreachable()
+			l.tendLost()
 			l.tendStop(ctx)
 		}
+	}
+}
+
+// tendLost ends the tasks of agents that another agent has replaced, and brings up again whoever has been without a
+// task for a while.
+func (l *Lifecycle) tendLost() {
+	if !l.mesos.Reconciled() {
+		return
+	}
+	for _, change := range l.ledger.Replaced() {
+		l.OnChange(change)
+	}
+	for _, uid := range l.ledger.Troubled(settleEnd) {
+		l.queue.Add(uid)
 	}
 }
