@@ -36,6 +36,10 @@ func (l *Ledger) Claim(pod Pod, need resources.Need, node string) error {
 	if reason := l.viewOf(a, now).Fit(need, 0, now); reason != Fits {
 		return fmt.Errorf("%w: %s", ErrNoRoom, reason)
 	}
+	need, ok := need.Choose(a.pool(poolOf(need)).freePorts(now))
+	if !ok {
+		return fmt.Errorf("%w: %s", ErrNoRoom, ReasonPorts)
+	}
 	l.add(&Task{Pod: pod, Need: need, AgentID: a.id, Node: node, State: Claimed, ClaimedAt: now}, a)
 	delete(l.waiting, pod.UID)
 	return nil

@@ -222,6 +222,9 @@ func (v *View) FitWith(need resources.Need, lead time.Duration, now time.Time, e
 	case need.GPUs > room.GPUs && need.GPUs > 0:
 		return ReasonGPUs
 	}
+	if need.AnyPorts > 0 && (p == nil || p.ports.Count() < need.AnyPorts+len(need.Ports)) {
+		return ReasonPorts
+	}
 	for _, port := range need.Ports {
 		if !(p != nil && p.ports.Has(port)) && !ports.Has(port) {
 			return ReasonPorts
