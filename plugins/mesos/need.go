@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/apis/config"
@@ -26,6 +27,8 @@ type role struct {
 // needs counts what pods need of Mesos.
 type needs struct {
 	floor      resources.Amounts
+	revocable  bool
+	gpus       bool
 	roles      []role
 	namespaces corelisters.NamespaceLister
 }
@@ -33,7 +36,7 @@ type needs struct {
 func newNeeds(args *config.MesosArgs, namespaces corelisters.NamespaceLister) (*needs, error) {
 	n := &needs{
 		floor:      amounts(args.MinimumTaskResources.CPU, args.MinimumTaskResources.Memory),
-		namespaces: namespaces,
+		namespaces: namespaces, revocable: args.Revocable, gpus: args.GPUs,
 	}
 	for _, r := range args.Roles {
 		made := role{name: r.Name}
@@ -53,6 +56,29 @@ func newNeeds(args *config.MesosArgs, namespaces corelisters.NamespaceLister) (*
 // that its namespace may use.
 func (n *needs) of(pod *v1.Pod) (resources.Need, error) {
 	need := resources.NeedOf(pod, n.floor)
+	if n.gpus {
+		need.GPUs = resources.GPUsOf(pod)
+	}
+	var err error
+	if need.Role, err = n.role(pod); err != nil {
+		return need, err
+	}
+	if need.AnyPorts, err = anyPorts(pod); err != nil {
+		return need, err
+	}
+	switch asked := pod.Annotations[wellknown.RevocableAnnotation]; asked {
+	case "", "false":
+	case "true":
+		if need.Revocable = true; !n.revocable {
+			return need, fmt.Errorf("annotation %s asks for revocable resources; this scheduler does not take them (its arg revocable is false)", wellknown.RevocableAnnotation)
+		}
+	default:
+		return need, fmt.Errorf("annotation %s is %q, it must be true or false", wellknown.RevocableAnnotation, asked)
+	}
+	return need, nil
+}
+
+func (n *needs) role(pod *v1.Pod) (string, error) {
 	allowed := make([]string, 0, 1)
 	for _, r := range n.roles {
 		if r.selector == nil {
@@ -61,7 +87,7 @@ func (n *needs) of(pod *v1.Pod) (resources.Need, error) {
 		}
 		ns, err := n.namespaces.Get(pod.Namespace)
 		if err != nil {
-			return need, fmt.Errorf("cannot tell which Mesos roles namespace %s may use: %w", pod.Namespace, err)
+			return "", fmt.Errorf("cannot tell which Mesos roles namespace %s may use: %w", pod.Namespace, err)
 		}
 		if r.selector.Matches(labels.Set(ns.Labels)) {
 			allowed = append(allowed, r.name)
@@ -70,13 +96,38 @@ func (n *needs) of(pod *v1.Pod) (resources.Need, error) {
 	asked := pod.Annotations[wellknown.RoleAnnotation]
 	switch {
 	case len(allowed) == 0:
-		return need, fmt.Errorf("namespace %s may use none of the Mesos roles of this scheduler", pod.Namespace)
+		return "", fmt.Errorf("namespace %s may use none of the Mesos roles of this scheduler", pod.Namespace)
 	case asked == "":
-		need.Role = allowed[0]
+		return allowed[0], nil
 	case slices.Contains(allowed, asked):
-		need.Role = asked
-	default:
-		return need, fmt.Errorf("annotation %s names Mesos role %q; namespace %s may use %s", wellknown.RoleAnnotation, asked, pod.Namespace, strings.Join(allowed, ", "))
+		return asked, nil
 	}
-	return need, nil
+	return "", fmt.Errorf("annotation %s names Mesos role %q; namespace %s may use %s", wellknown.RoleAnnotation, asked, pod.Namespace, strings.Join(allowed, ", "))
+}
+
+// maxAnyPorts is the most host ports that a pod may want whichever they are.
+const maxAnyPorts = 64
+
+// anyPorts counts the host ports that a pod names by annotation. Only a pod on the host's network can use them: a port
+// mapping is fixed in the pod's spec.
+func anyPorts(pod *v1.Pod) (int, error) {
+	asked, ok := pod.Annotations[wellknown.HostPortsAnnotation]
+	if !ok {
+		return 0, nil
+	}
+	names := strings.Split(asked, ",")
+	if !pod.Spec.HostNetwork {
+		return 0, fmt.Errorf("annotation %s asks for host ports; only a pod with hostNetwork can use them", wellknown.HostPortsAnnotation)
+	}
+	if len(names) > maxAnyPorts {
+		return 0, fmt.Errorf("annotation %s names %d host ports; at most %d are possible", wellknown.HostPortsAnnotation, len(names), maxAnyPorts)
+	}
+	seen := map[string]bool{}
+	for _, name := range names {
+		if errs := validation.IsDNS1123Label(name); len(errs) > 0 || seen[name] {
+			return 0, fmt.Errorf("annotation %s is %q; it must be different names of lower-case letters, digits and dashes, separated by commas", wellknown.HostPortsAnnotation, asked)
+		}
+		seen[name] = true
+	}
+	return len(names), nil
 }

@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/wellknown"
 )
 
 // SignPod signs what Filter and Score read of a pod: its need and its role.
@@ -15,5 +17,9 @@ func (m *Mesos) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fw
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, err.Error())
 	}
-	return []fwk.SignFragment{{Key: "kube-mesos.io/need", Value: need.Role + "/" + need.String()}}, nil
+	value := need.Role + "/" + need.String()
+	if need.Revocable {
+		value += "/revocable"
+	}
+	return []fwk.SignFragment{{Key: wellknown.Domain + "/need", Value: value}}, nil
 }

@@ -4,6 +4,7 @@ package lifecycle
 
 import (
 	"context"
+	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -35,13 +36,30 @@ func recordOf(pod *v1.Pod) (taskID, agentID, frameworkID, executorID string, ok 
 
 // Annotations returns what the Binding of a pod, or a later patch, records of its task.
 func Annotations(t ledger.Task, frameworkID string) map[string]string {
-	return map[string]string{
+	out := map[string]string{
 		wellknown.TaskIDAnnotation:      t.ID,
 		wellknown.AgentIDAnnotation:     t.AgentID,
 		wellknown.FrameworkIDAnnotation: frameworkID,
 		wellknown.ExecutorIDAnnotation:  t.ExecutorID,
 		wellknown.ResourcesAnnotation:   t.Need.String(),
 	}
+	for i, port := range t.Need.Chosen {
+		out[wellknown.HostPortAnnotationPrefix+strconv.Itoa(i)] = strconv.Itoa(int(port))
+	}
+	return out
+}
+
+// chosenPorts reads the host ports that were chosen for a bound pod.
+func chosenPorts(pod *v1.Pod, n int) []int32 {
+	var out []int32
+	for i := range n {
+		port, err := strconv.ParseInt(pod.Annotations[wellknown.HostPortAnnotationPrefix+strconv.Itoa(i)], 10, 32)
+		if err != nil || port < 1 || port > 65535 {
+			continue
+		}
+		out = append(out, int32(port))
+	}
+	return out
 }
 
 func finished(pod *v1.Pod) bool {
@@ -75,6 +93,9 @@ func (l *Lifecycle) restore(ctx context.Context, pod *v1.Pod, frameworkID string
 	need, err := l.options.NeedOf(pod)
 	if err != nil {
 		logger.Info("Cannot tell the role of a bound pod; its namespace's default is assumed", "pod", klog.KObj(pod), "err", err)
+	}
+	if need.AnyPorts > 0 {
+		need = need.WithPorts(chosenPorts(pod, need.AnyPorts))
 	}
 	t := ledger.Task{Pod: PodOf(pod), Need: need, AgentID: agentID, Node: pod.Spec.NodeName, ID: taskID, ExecutorID: executorID}
 	if frameworkID != "" && of != frameworkID {

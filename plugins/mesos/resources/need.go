@@ -5,6 +5,7 @@ package resources
 import (
 	"math"
 	"slices"
+	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,6 +17,10 @@ type Need struct {
 	Amounts
 	// Ports are the host ports, sorted, each number once.
 	Ports []int32
+	// AnyPorts is how many more host ports are wanted, whichever they are. Once they are chosen they are among Ports, and
+	// Chosen has them in the order in which the pod names them.
+	AnyPorts int
+	Chosen   []int32
 	// Role is the Mesos role whose offers the pod may use.
 	Role string
 	// Revocable says that the pod takes revocable resources, and only those.
@@ -28,7 +33,31 @@ func (n Need) String() string {
 	if len(n.Ports) > 0 {
 		s += ";ports:" + PortsOf(n.Ports...).String()
 	}
+	if n.AnyPorts > 0 {
+		s += ";ports:any " + strconv.Itoa(n.AnyPorts)
+	}
 	return s
+}
+
+// Choose returns the need with ports of a set in place of any ones; ok is false if the set has too few.
+func (n Need) Choose(free PortSet) (chosen Need, ok bool) {
+	if n.AnyPorts == 0 {
+		return n, true
+	}
+	numbers := free.Minus(PortsOf(n.Ports...)).First(n.AnyPorts)
+	if len(numbers) < n.AnyPorts {
+		return n, false
+	}
+	return n.WithPorts(numbers), true
+}
+
+// WithPorts returns the need with chosen ports in place of any ones.
+func (n Need) WithPorts(chosen []int32) Need {
+	n.Chosen, n.AnyPorts = chosen, 0
+	n.Ports = slices.Concat(n.Ports, chosen)
+	slices.Sort(n.Ports)
+	n.Ports = slices.Compact(n.Ports)
+	return n
 }
 
 // NeedOf counts the requests of a pod as kube-scheduler and the kubelet do (init containers, sidecars, overhead,
@@ -44,6 +73,15 @@ func NeedOf(pod *v1.Pod, floor Amounts) Need {
 	need.CPUs, need.Mem = max(need.CPUs, floor.CPUs), max(need.Mem, floor.Mem)
 	need.Ports = hostPorts(pod)
 	return need
+}
+
+// gpuResource is the extended resource that stands for Mesos' gpus.
+const gpuResource = "nvidia.com/gpu"
+
+// GPUsOf returns the GPUs that a pod requests, in thousandths.
+func GPUsOf(pod *v1.Pod) int64 {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	return milli(requests[gpuResource])
 }
 
 // milli returns a quantity of whole units in thousandths, rounded up and held within what an offer can have.

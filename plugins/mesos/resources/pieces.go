@@ -73,6 +73,9 @@ func usable(r *mesos.Resource) bool {
 			return false
 		}
 	}
+	if r.Name == GPUs && kindOf(r) == Unreserved {
+		return false // Mesos picks the devices itself, so pods get GPUs only where all of them are reserved for their role
+	}
 	return len(r.Reservation.GetLabels().GetLabels()) == 0
 }
 

@@ -132,6 +132,17 @@ func (s PortSet) Minus(t PortSet) PortSet {
 // Intersect returns the ports that are in both sets.
 func (s PortSet) Intersect(t PortSet) PortSet { return s.Minus(s.Minus(t)) }
 
+// First returns the n lowest ports of the set, or all if it has fewer.
+func (s PortSet) First(n int) []int32 {
+	out := make([]int32, 0, n)
+	for _, r := range s {
+		for p := r.Begin; p <= r.End && len(out) < n; p++ {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // Count returns how many ports the set has.
 func (s PortSet) Count() int {
 	n := 0

@@ -26,7 +26,16 @@ const (
 const (
 	// RoleAnnotation picks one of the roles that the pod's namespace may use; without it the namespace's first role counts.
 	RoleAnnotation = Domain + "/role"
+	// HostPortsAnnotation names the host ports that a pod on the host's network wants, whichever they are:
+	// `http,admin`. HostPortAnnotationPrefix has the numbers, in the order of the names.
+	HostPortsAnnotation = Domain + "/host-ports"
+	// RevocableAnnotation, set to "true", has the pod hold revocable resources, which Mesos may take back at any time.
+	RevocableAnnotation = Domain + "/revocable"
 )
+
+// HostPortAnnotationPrefix and an index make the annotation that the Binding sets for each port that the pod has named:
+// `kube-mesos.io/host-port-0` is the number of the first one. The downward API hands it to a container.
+const HostPortAnnotationPrefix = Domain + "/host-port-"
 
 // Annotations on the ConfigMap that keeps the framework id.
 const (
