@@ -13,7 +13,8 @@ version=${1:-}
 [[ $version =~ ^v1\.[0-9]+\.[0-9]+ ]] || { echo "usage: $0 v1.MINOR.PATCH" >&2; exit 2; }
 staging=v0.${version#v1.}
 
-for dir in . hack/tools; do
+for dir in $(git ls-files go.mod '*/go.mod' | xargs -n 1 dirname); do
+  grep -q '^	*k8s\.io/kubernetes v' "$dir/go.mod" || continue
   echo "== $dir: k8s.io/kubernetes $version, staging modules $staging"
   (
     cd "$dir"

@@ -63,7 +63,17 @@ scripts() {
   return $rc
 }
 
-vet() { go vet ./...; }
+# modules are the folders with a go.mod of their own.
+modules() { files go.mod '*/go.mod' | xargs -n 1 dirname; }
+
+vet() {
+  local dir rc=0
+  while read -r dir; do
+    # The modules of tools have no packages.
+    (cd "$dir" && [[ -z $(find . -maxdepth 1 -name '*.go') && $dir != . ]] || go vet ./...) || rc=1
+  done < <(modules)
+  return $rc
+}
 
 tool() { (cd hack/verify && go tool -n "$1"); }
 
@@ -81,7 +91,7 @@ logging() {
 
 tidy() {
   local dir rc=0
-  for dir in . hack/tools hack/verify; do
+  for dir in $(modules); do
     # The diff of go.mod is enough to see what is wrong.
     (cd "$dir" && go mod tidy -diff | sed '/^diff .*go\.sum$/,$d'; exit "${PIPESTATUS[0]}") ||
       { echo "go.mod or go.sum in $dir is not tidy"; rc=1; }
