@@ -130,7 +130,7 @@ func (a *fakeAgent) subscribe(w http.ResponseWriter, r *http.Request, call *exec
 	if a.stream != nil {
 		close(a.stream)
 	}
-	stream := make(chan *executor.Event, 1024)
+	stream := make(chan *executor.Event, 4096)
 	a.stream = stream
 	a.subscribes = append(a.subscribes, call)
 	info := mesos.FrameworkInfo{User: "root", Name: "test"}

@@ -169,7 +169,7 @@ func (k *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_ = json.NewEncoder(w).Encode(list)
 	default:
-		ch := make(chan watchEvent, 1024)
+		ch := make(chan watchEvent, 4096)
 		if q.Get("sendInitialEvents") == "true" {
 			for _, p := range k.pods {
 				ch <- watchEvent{"ADDED", p.DeepCopy()}

@@ -84,9 +84,7 @@ func (r *rig) step() {
 		r.log = append(r.log, fmt.Sprintf("delete %s grace %d", d.Name, d.Grace))
 		r.last = append(r.last, d)
 	}
-	for _, l := range out.Lookups {
-		r.lookups = append(r.lookups, l)
-	}
+	r.lookups = append(r.lookups, out.Lookups...)
 	for range out.Warnings {
 		r.log = append(r.log, "warn")
 	}

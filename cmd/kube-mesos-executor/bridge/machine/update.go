@@ -38,10 +38,6 @@ func Sendable(state mesos.TaskState) bool {
 	}
 }
 
-func final(state mesos.TaskState) bool {
-	return state == mesos.TASK_FINISHED || state == mesos.TASK_FAILED || state == mesos.TASK_KILLED
-}
-
 const (
 	// strikeAfter is how long a connection may last without acknowledgement of an update before that counts as a
 	// strike; maxStrikes of them drop the update. The agent acknowledges within milliseconds, except updates of tasks
