@@ -23,17 +23,18 @@ import (
 	"time"
 )
 
-// suites are run by targets of their own: they measure, or run for as long as one asks.
-var suites = []string{"test/perf", "test/chaos", "test/conformance"}
+// measured are the packages of `make bench`.
+const measured = "test/perf"
 
-const endToEnd = "test/e2e"
+// endToEnd are the packages whose tests run whole systems of the built programs.
+var endToEnd = []string{"test/e2e", "test/chaos"}
 
 func main() {
-	short := flag.Bool("unit", false, "run the unit tests only")
+	unitOnly := flag.Bool("unit", false, "run the unit tests only")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *short); err != nil {
+	if err := run(ctx, *unitOnly); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -56,12 +57,12 @@ func run(ctx context.Context, unitOnly bool) error {
 	}
 	if !unitOnly && len(e2e) > 0 {
 		fmt.Println("end-to-end tests on a real API server, with a simulated Mesos cluster and real executors ...")
-		if err := goTest(ctx, &total, append([]string{"-count=1", "-timeout=45m"}, e2e...)); err != nil {
+		if err := goTest(ctx, &total, append([]string{"-count=1", "-timeout=45m", "-p=1"}, e2e...)); err != nil {
 			return err
 		}
 	}
-	fmt.Println(total.summary())
-	if total.failed > 0 || total.passed == 0 {
+	fmt.Print(total.summary())
+	if len(total.failed) > 0 || total.passed == 0 {
 		return errors.New("not all tests passed")
 	}
 	return nil
@@ -81,9 +82,10 @@ func packages(ctx context.Context) (unit, e2e []string, err error) {
 	for _, p := range strings.Fields(string(out)) {
 		in := func(folder string) bool { return strings.HasSuffix(p, folder) || strings.Contains(p, folder+"/") }
 		switch {
-		case in(endToEnd):
+		case in(measured):
+		case slices.ContainsFunc(endToEnd, in):
 			e2e = append(e2e, p)
-		case !slices.ContainsFunc(suites, in):
+		default:
 			unit = append(unit, p)
 		}
 	}
@@ -149,7 +151,7 @@ func goTest(ctx context.Context, total *tally, args []string) error {
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
-	if err != nil && r.tally.failed == 0 {
+	if err != nil && len(r.tally.failed) == 0 {
 		return fmt.Errorf("go test: %w", err)
 	}
 	return nil

@@ -12,20 +12,28 @@ import (
 )
 
 // tally counts tests. A test with subtests counts as its subtests, unless it failed by itself.
-type tally struct{ passed, failed, skipped int }
+type tally struct {
+	passed, skipped int
+	failed          []string // names
+}
 
 func (t *tally) add(other tally) {
 	t.passed += other.passed
-	t.failed += other.failed
+	t.failed = append(t.failed, other.failed...)
 	t.skipped += other.skipped
 }
 
+// summary names the failed tests; its last line counts.
 func (t tally) summary() string {
-	line := fmt.Sprintf("tests: %d passed, %d failed", t.passed, t.failed)
-	if t.skipped > 0 {
-		line = fmt.Sprintf("%d tests were skipped\n%s", t.skipped, line)
+	var b strings.Builder
+	for _, name := range t.failed {
+		fmt.Fprintf(&b, "failed: %s\n", name)
 	}
-	return line
+	if t.skipped > 0 {
+		fmt.Fprintf(&b, "%d tests were skipped\n", t.skipped)
+	}
+	fmt.Fprintf(&b, "tests: %d passed, %d failed\n", t.passed, len(t.failed))
+	return b.String()
 }
 
 // report turns the events of `go test -json` into lines a person reads, and counts.
@@ -66,7 +74,10 @@ func (r *report) add(e event) {
 			b = &strings.Builder{}
 			p.output[e.Test] = b
 		}
-		b.WriteString(e.Output)
+		// The verdict on the package is ours to print.
+		if e.Test != "" || !strings.HasPrefix(e.Output, "FAIL") {
+			b.WriteString(e.Output)
+		}
 	case "run":
 		p.running = append(p.running, e.Test)
 	case "pass", "fail", "skip":
@@ -106,7 +117,6 @@ func (r *report) finish(e event, p *packageReport) {
 		results := parents[test]
 		switch {
 		case result == "fail" && !results["fail"]:
-			t.failed++
 			failed = append(failed, test)
 		case results != nil:
 		case result == "pass":
@@ -115,13 +125,16 @@ func (r *report) finish(e event, p *packageReport) {
 			t.skipped++
 		}
 	}
-	if e.Action == "fail" && t.failed == 0 {
-		t.failed++ // it did not build, or failed outside of its tests
+	slices.Sort(failed)
+	for _, test := range failed {
+		t.failed = append(t.failed, e.Package+" "+test)
+	}
+	if e.Action == "fail" && len(failed) == 0 {
+		t.failed = []string{e.Package} // it did not build, or failed outside of its tests
 	}
 	r.tally.add(t)
 	if e.Action == "fail" {
-		slices.Sort(failed)
-		fmt.Fprintf(r.out, "FAIL  %s (%d passed, %d failed, %.1f s)\n", e.Package, t.passed, t.failed, e.Elapsed)
+		fmt.Fprintf(r.out, "FAIL  %s (%d passed, %d failed, %.1f s)\n", e.Package, t.passed, len(t.failed), e.Elapsed)
 		for _, test := range append(failed, "") {
 			if b := p.output[test]; b != nil {
 				fmt.Fprint(r.out, b.String())
@@ -129,7 +142,7 @@ func (r *report) finish(e event, p *packageReport) {
 		}
 		return
 	}
-	if t != (tally{}) {
+	if t.passed+t.skipped > 0 {
 		fmt.Fprintf(r.out, "ok    %s (%d tests, %.1f s)\n", e.Package, t.passed+t.skipped, e.Elapsed)
 	}
 }
@@ -151,5 +164,5 @@ func (r *report) progress() {
 			what += fmt.Sprintf(" and %d more", len(running)-3)
 		}
 	}
-	fmt.Fprintf(r.out, "  ... %.0f s, %d tests so far: %s\n", time.Since(r.start).Seconds(), r.tally.passed+r.tally.failed, what)
+	fmt.Fprintf(r.out, "  ... %.0f s, %d tests so far: %s\n", time.Since(r.start).Seconds(), r.tally.passed+len(r.tally.failed), what)
 }

@@ -40,16 +40,18 @@ func TestReport(t *testing.T) {
 				`{"Action":"pass","Package":"p","Test":"U"}`,
 				`{"Action":"fail","Package":"p"}`,
 			},
-			want: tally{passed: 1, failed: 1},
+			want: tally{passed: 1, failed: []string{"p T/a"}},
 			says: []string{"FAIL  p (1 passed, 1 failed", "it broke"},
 		},
 		"a test that fails although its subtests pass": {
 			events: []string{
 				`{"Action":"pass","Package":"p","Test":"T/a"}`,
 				`{"Action":"fail","Package":"p","Test":"T"}`,
+				`{"Action":"output","Package":"p","Output":"FAIL\n"}`,
 				`{"Action":"fail","Package":"p"}`,
 			},
-			want: tally{passed: 1, failed: 1},
+			want:    tally{passed: 1, failed: []string{"p T"}},
+			saysNot: []string{"FAIL\n"},
 		},
 		"skipped": {
 			events: []string{
@@ -65,7 +67,7 @@ func TestReport(t *testing.T) {
 				`{"Action":"start","Package":"p"}`,
 				`{"Action":"fail","Package":"p","FailedBuild":"p"}`,
 			},
-			want: tally{failed: 1},
+			want: tally{failed: []string{"p"}},
 			says: []string{"syntax error", "FAIL  p"},
 		},
 		"a test binary that dies": {
@@ -74,7 +76,7 @@ func TestReport(t *testing.T) {
 				`{"Action":"output","Package":"p","Test":"T","Output":"panic: no\n"}`,
 				`{"Action":"fail","Package":"p"}`,
 			},
-			want: tally{failed: 1},
+			want: tally{failed: []string{"p T"}},
 			says: []string{"panic: no"},
 		},
 		"a package without tests": {
@@ -103,6 +105,6 @@ func TestReport(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	require.Equal(t, "tests: 3 passed, 0 failed", tally{passed: 3}.summary())
-	require.Equal(t, "2 tests were skipped\ntests: 3 passed, 1 failed", tally{3, 1, 2}.summary())
+	require.Equal(t, "tests: 3 passed, 0 failed\n", tally{passed: 3}.summary())
+	require.Equal(t, "failed: p T\n2 tests were skipped\ntests: 3 passed, 1 failed\n", tally{3, 2, []string{"p T"}}.summary())
 }
