@@ -34,7 +34,11 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		ctx := context.Background()
-		shared, err = cluster.Start(ctx, cluster.Options{Dir: dir, ControllerManager: true})
+		shared, err = cluster.Start(ctx, cluster.Options{
+			Dir: dir, ControllerManager: true,
+			// For gangs; a scheduler that does not switch the gate on takes no notice.
+			FeatureGates: map[string]bool{"GenericWorkload": true}, RuntimeConfig: "scheduling.k8s.io/v1beta1=true",
+		})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -73,7 +77,8 @@ type worldOptions struct {
 	masters   int
 	mesos     map[string]any // merged over the plugin's args
 	edit      func(config map[string]any)
-	hollow    bool // real kubelet code instead of kwok
+	args      []string // more flags of the scheduler
+	hollow    bool     // real kubelet code instead of kwok
 	sim       func(*mesossim.Options)
 }
 
@@ -122,7 +127,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		return err
 	})
 	w.scheduler, err = shared.NewScheduler(ctx, cluster.SchedulerOptions{
-		Masters: w.sim.URLs(), Mesos: o.mesos, Edit: o.edit, Args: []string{"--v=4"}, Name: fmt.Sprintf("scheduler-%d", n),
+		Masters: w.sim.URLs(), Mesos: o.mesos, Edit: o.edit, Args: append([]string{"--v=4"}, o.args...), Name: fmt.Sprintf("scheduler-%d", n),
 	})
 	w.ok(err)
 	w.ok(w.scheduler.Start())
