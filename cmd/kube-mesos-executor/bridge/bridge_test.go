@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -15,7 +16,14 @@ import (
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/taskinfo"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if programDir != "" {
+			_ = os.RemoveAll(programDir)
+		}
+		os.Exit(code)
+	}))
+}
 
 // Short names of the states.
 const (

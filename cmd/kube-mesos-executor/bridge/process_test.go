@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +17,24 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 	corev1 "k8s.io/api/core/v1"
 )
+
+// programDir is where program builds.
+var programDir string
+
+// program builds the executor, once, as it is shipped.
+var program = sync.OnceValues(func() (string, error) {
+	var err error
+	if programDir, err = os.MkdirTemp("", "kube-mesos-executor-test-"); err != nil {
+		return "", err
+	}
+	binary := filepath.Join(programDir, "kube-mesos-executor")
+	build := exec.Command("go", "build", "-o", binary, "..")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return binary, nil
+})
 
 // process is the real program, with supervisor and bridge, started as an agent starts it.
 type process struct {
@@ -26,11 +45,9 @@ type process struct {
 func newProcess(t *testing.T) *process {
 	t.Helper()
 	h := newHost(t)
-	binary := filepath.Join(t.TempDir(), "kube-mesos-executor")
-	build := exec.Command("go", "build", "-o", binary, "..")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	binary, err := program()
+	if err != nil {
+		t.Fatal(err)
 	}
 	p := &process{host: h, cmd: exec.Command(binary, "--kubeconfig="+h.opts.Kubeconfig, "--node-name=node-1", "--cgroup-root="+h.opts.CgroupRoot, "--v=2")}
 	p.cmd.Dir = h.env.Sandbox
