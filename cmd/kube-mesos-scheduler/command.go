@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -116,7 +114,7 @@ func run(cmd *cobra.Command, opts *options.Options) error {
 		leader.stop()
 		cancel()
 	}()
-	if err := serveStatus(ctx, system); err != nil {
+	if err := serveStatus(ctx, system, cc); err != nil {
 		return err
 	}
 	return app.Run(ctx, cc, sched)
@@ -208,28 +206,4 @@ func (l *leader) stop() {
 	case <-l.done:
 	case <-time.After(endLimit):
 	}
-}
-
-// serveStatus opens the listener for readiness and debug. The debug view is served on loopback only.
-func serveStatus(ctx context.Context, system *mesos.System) error {
-	address := system.StatusAddress()
-	if address == "" {
-		return nil
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("statusAddress: %w", err)
-	}
-	tcp, ok := listener.Addr().(*net.TCPAddr)
-	s := &http.Server{Handler: system.Handler(ok && tcp.IP.IsLoopback()), ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		<-ctx.Done()
-		_ = s.Close()
-	}()
-	go func() {
-		if err := s.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			klog.FromContext(ctx).Error(err, "The status listener ended")
-		}
-	}()
-	return nil
 }

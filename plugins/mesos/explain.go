@@ -58,6 +58,7 @@ func (s *System) explainAll(told map[types.UID]*explained) {
 			told[w.Pod.UID] = e
 		}
 		e.waits = true
+		s.history.Waiting(&w)
 		if w.Tried == 0 || now.Sub(w.TriedAt) < explainAfter || !e.at.IsZero() && now.Sub(e.at) < explainAgain {
 			continue
 		}
@@ -66,7 +67,7 @@ func (s *System) explainAll(told map[types.UID]*explained) {
 			continue
 		}
 		e.message, e.at = message, now
-		s.handleOf(w.Pod).EventRecorder().Eventf(w.Pod, nil, v1.EventTypeWarning, "WaitingForMesosOffers", "Scheduling", "%s", message)
+		s.recorder(s.handleOf(w.Pod).EventRecorder()).Eventf(w.Pod, nil, v1.EventTypeWarning, "WaitingForMesosOffers", "Scheduling", "%s", message)
 	}
 	for uid, e := range told {
 		if !e.waits {

@@ -3,12 +3,17 @@
 package mesos
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
 
-	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/apis/config"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/debug"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/debug/history"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/session"
 )
 
@@ -43,64 +48,9 @@ func (s *System) Settled() bool {
 	return s.leads.Load() && s.ledger.Connected() && s.session.Reconciled()
 }
 
-// State is the debug view.
-type State struct {
-	Session session.Status
-	Leading bool
-	Stopped time.Time `json:",omitzero"`
-	Fates   ledger.Fates
-	Counts  map[string]int
-	Agents  []ledger.AgentInfo
-	Offers  []ledger.OfferInfo
-	Tasks   []ledger.Task
-	Strange []ledger.Stranger
-	Waiting []WaitingPod
-}
-
-// WaitingPod is a pod that waits, with each agent's verdict.
-type WaitingPod struct {
-	Namespace, Name string
-	Need            string
-	Since           time.Time
-	Verdicts        map[string]string // by node
-}
-
-// maxVerdicts bounds the pods whose verdicts are listed.
-const maxVerdicts = 100
-
-// State returns the debug view.
-func (s *System) State() State {
-	st := State{Leading: s.leads.Load(), Counts: map[string]int{}}
-	if !s.Used() {
-		return st
-	}
-	st.Session, st.Fates, st.Stopped = s.session.Status(), s.ledger.Fates(), s.lifecycle.StoppedSince()
-	st.Agents, st.Offers, st.Tasks, st.Strange = s.ledger.Agents(), s.ledger.Offers(), s.ledger.Tasks(), s.ledger.Strangers()
-	for state, n := range s.ledger.Counts() {
-		st.Counts[ledger.State(state).String()] = n
-	}
-	snapshot, now := s.ledger.Snapshot(), s.clock.Now()
-	for i, w := range s.ledger.Queue() {
-		p := WaitingPod{Namespace: w.Pod.Namespace, Name: w.Pod.Name, Need: w.Need.String(), Since: w.Since}
-		if i < maxVerdicts {
-			p.Verdicts = map[string]string{}
-			snapshot.Each(func(v *ledger.View) bool {
-				verdict := string(v.Fit(w.Need, s.lead, now))
-				if verdict == "" {
-					verdict = "fits"
-				}
-				p.Verdicts[v.Node] = verdict
-				return true
-			})
-		}
-		st.Waiting = append(st.Waiting, p)
-	}
-	return st
-}
-
-// Handler serves readiness and health, and the debug view if debug is set: it holds names of pods and hosts, so it is
-// only for a listener on loopback.
-func (s *System) Handler(debug bool) http.Handler {
+// Handler serves health and readiness to anybody, and the debug API and the page through guard, which decides who may
+// ask; nil lets everybody.
+func (s *System) Handler(guard func(http.Handler) http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -110,15 +60,44 @@ func (s *System) Handler(debug bool) http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	if debug {
-		mux.HandleFunc("GET /debug/mesos", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			e := json.NewEncoder(w)
-			e.SetIndent("", "  ")
-			_ = e.Encode(s.State()) // the client has gone; there is nobody to tell
-		})
+	if s.Used() {
+		handler := s.debug.Handler()
+		if guard != nil {
+			handler = guard(handler)
+		}
+		mux.Handle("/", handler)
 	}
 	return mux
+}
+
+// newDebug makes the server of the debug API.
+func (s *System) newDebug(args *config.MesosArgs) (*debug.Server, error) {
+	shown, err := debug.ShownArgs(args)
+	if err != nil {
+		return nil, err
+	}
+	return debug.New(debug.Options{
+		Clock: s.clock, Ledger: s.ledger, Session: s.session, History: s.history, Pods: s.pods, Nodes: s.nodes,
+		Leading: s.leads.Load, Ours: s.ours, Stopped: s.lifecycle.StoppedSince, HowToRelease: s.howToRelease,
+		Framework: args.FrameworkName, Args: shown, Lead: s.lead, Match: s.match, Explain: s.explain,
+	}), nil
+}
+
+// recorder returns a recorder of Kubernetes events that also remembers them in the pods' history.
+func (s *System) recorder(next events.EventRecorder) events.EventRecorder {
+	return &recorder{next, s.history}
+}
+
+type recorder struct {
+	events.EventRecorder
+	history *history.History
+}
+
+func (r *recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
+	r.EventRecorder.Eventf(regarding, related, eventtype, reason, action, note, args...)
+	if pod, ok := regarding.(*v1.Pod); ok {
+		r.history.Note(pod.UID, pod.Namespace, pod.Name, reason, fmt.Sprintf(note, args...))
+	}
 }
 
 // StatusAddress is the address of the listener for readiness and debug, "" for none.

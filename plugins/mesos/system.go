@@ -28,6 +28,8 @@ import (
 	mesosproto "github.com/mesos/mesos-go/api/v1/lib"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/apis/config"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/debug"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/debug/history"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/launcher"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/lifecycle"
@@ -62,6 +64,8 @@ type System struct {
 	lifecycle *lifecycle.Lifecycle
 	syncer    *nodes.Syncer
 	identity  session.ConfigMapIdentity
+	history   *history.History
+	debug     *debug.Server
 	gangs     gangs
 }
 
@@ -123,7 +127,10 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 	}
 	s.lead = args.MaintenanceLeadTime.Duration
 	executor := executorOf(args)
-	s.ledger = ledger.New(ledger.Options{Clock: s.clock, NodeName: mapping.NodeName, Executor: executor, ReturnTime: returnTime})
+	s.history = history.New(s.clock)
+	s.ledger = ledger.New(ledger.Options{
+		Clock: s.clock, NodeName: mapping.NodeName, Executor: executor, ReturnTime: returnTime, Observe: s.history.Observe,
+	})
 	s.identity = session.ConfigMapIdentity{Client: handle.ClientSet(), Namespace: args.StateConfigMap.Namespace, Name: args.StateConfigMap.Name}
 	roles := make([]string, len(args.Roles))
 	for i, r := range args.Roles {
@@ -150,13 +157,14 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 		Timeout: args.LaunchTimeout.Duration, Backing: backing, Retries: int(args.LaunchRetries),
 	}, s.ledger, s.session)
 	s.lifecycle = lifecycle.New(lifecycle.Options{
-		Clock: s.clock, Client: handle.ClientSet(), Pods: pods.Informer(), Nodes: s.nodes, Recorder: handle.EventRecorder(),
+		Clock: s.clock, Client: handle.ClientSet(), Pods: pods.Informer(), Nodes: s.nodes, Recorder: s.recorder(handle.EventRecorder()),
 		Ours: s.ours, NeedOf: s.needs.of, Activate: s.activate,
 		ReholdTimeout: args.ReholdTimeout.Duration, UnreachableTimeout: args.UnreachableTimeout.Duration, OrphanGrace: args.OrphanGracePeriod.Duration, MaxOrphans: int(args.MaxOrphanKills),
 		Released: s.released, HowToRelease: s.howToRelease,
 	}, s.ledger, s.launcher, identified{s.session})
 	s.syncer = &nodes.Syncer{Clock: s.clock, Client: handle.ClientSet(), Nodes: s.nodes, Agents: s.ledger.Agents, AttributeLabels: args.AttributeLabels, Ready: s.session.Reconciled}
-	return nil
+	s.debug, err = s.newDebug(args)
+	return err
 }
 
 // identified is what lifecycle sees of the session.
@@ -362,6 +370,7 @@ func (s *System) Lead(ctx context.Context) error {
 	group.Go(func() error { return s.session.Run(ctx) })
 	group.Go(func() error { return s.syncer.Run(ctx) })
 	group.Go(func() error { return s.explainLoop(ctx) })
+	group.Go(func() error { return s.debug.Run(ctx) })
 	return group.Wait()
 }
 
