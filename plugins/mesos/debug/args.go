@@ -5,7 +5,7 @@ package debug
 import (
 	"encoding/json"
 	"fmt"
-	"net/url"
+	"strings"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/apis/config"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/apis/config/scheme"
@@ -37,19 +37,17 @@ func ShownArgs(args *config.MesosArgs) (map[string]any, error) {
 	return shown, json.Unmarshal(data, &shown)
 }
 
-// withoutPassword hides user and password of an address; one that cannot be read is hidden whole.
+// withoutPassword hides user and password of an address: all that stands before its last @.
 func withoutPassword(address string) string {
-	u, err := url.Parse(address)
-	switch {
-	case err != nil:
-		// host:port without a scheme may not parse as a URL, and has no place for a password.
-		if u, err = url.Parse("//" + address); err != nil || u.User != nil {
-			return hidden
-		}
+	at := strings.LastIndexByte(address, '@')
+	if at < 0 {
 		return address
-	case u.User != nil:
-		u.User = url.User(hidden)
-		return u.String()
 	}
-	return address
+	scheme, _, ok := strings.Cut(address[:at], "://")
+	if ok {
+		scheme += "://"
+	} else {
+		scheme = ""
+	}
+	return scheme + hidden + address[at:]
 }
