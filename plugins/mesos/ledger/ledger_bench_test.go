@@ -85,11 +85,7 @@ func BenchmarkOfferEvent(b *testing.B) {
 	forSizes(b, func(b *testing.B, l *Ledger, agents int) {
 		for i := range b.N {
 			l.AddOffers([]mesos.Offer{benchmarkOffer(i%agents, agents+i)})
-			if i < agents {
-				l.Rescind("offer-" + strconv.Itoa(i))
-			} else {
-				l.Rescind("offer-" + strconv.Itoa(i))
-			}
+			l.Rescind("offer-" + strconv.Itoa(i))
 		}
 	})
 }
@@ -99,14 +95,11 @@ func BenchmarkSnapshot(b *testing.B) {
 	for _, changed := range []int{0, 1, 10, 100} {
 		b.Run(fmt.Sprintf("changed=%d", changed), func(b *testing.B) {
 			forSizes(b, func(b *testing.B, l *Ledger, agents int) {
+				touched := benchmarkAgents(l, agents)
 				for i := range b.N {
-					b.StopTimer()
-					l.mu.Lock()
 					for k := range changed {
-						l.touch(l.agents["agent-"+strconv.Itoa((i*changed+k)%agents)])
+						l.touch(touched[(i*changed+k)%agents])
 					}
-					l.mu.Unlock()
-					b.StartTimer()
 					l.Snapshot()
 				}
 			})
@@ -117,13 +110,9 @@ func BenchmarkSnapshot(b *testing.B) {
 // BenchmarkPreFilter is what PreFilter asks of the ledger while the cycle before has claimed on one agent.
 func BenchmarkPreFilter(b *testing.B) {
 	forSizes(b, func(b *testing.B, l *Ledger, agents int) {
-		pod := benchmarkPod(0)
+		pod, touched := benchmarkPod(0), benchmarkAgents(l, agents)
 		for i := range b.N {
-			b.StopTimer()
-			l.mu.Lock()
-			l.touch(l.agents["agent-"+strconv.Itoa(i%agents)])
-			l.mu.Unlock()
-			b.StartTimer()
+			l.touch(touched[i%agents])
 			l.Wait(pod, benchmarkNeed, 0)
 			l.Settled(pod.UID)
 		}
@@ -175,7 +164,6 @@ func BenchmarkClaim(b *testing.B) {
 // BenchmarkTick is what runs every quarter of a second whether or not anything happens, with ten running tasks an agent.
 func BenchmarkTick(b *testing.B) {
 	forSizes(b, func(b *testing.B, l *Ledger, agents int) {
-		b.StopTimer()
 		for i := range agents * 10 {
 			uid := types.UID("uid-" + strconv.Itoa(i))
 			l.Restore(Task{
@@ -184,7 +172,7 @@ func BenchmarkTick(b *testing.B) {
 			})
 			l.Apply(Update{TaskID: taskinfo.TaskID(uid, 1), Status: Status{State: mesos.TASK_RUNNING}})
 		}
-		b.StartTimer()
+		b.ResetTimer()
 		for range b.N {
 			l.Expire()
 			l.Fences()
@@ -199,4 +187,12 @@ func benchmarkNodes(agents int) []string {
 		names[i] = benchmarkNode(i)
 	}
 	return names
+}
+
+func benchmarkAgents(l *Ledger, agents int) []*agent {
+	out := make([]*agent, agents)
+	for i := range out {
+		out[i] = l.agents["agent-"+strconv.Itoa(i)]
+	}
+	return out
 }
