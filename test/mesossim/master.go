@@ -172,8 +172,7 @@ func (m *master) end() {
 		v.stopTimers()
 	}
 	for _, o := range m.offers {
-		o.stopTimer()
-		m.c.records.counters.OffersLost++
+		m.removeOffer(o, offerLost)
 	}
 	for _, w := range m.watchers {
 		w.close()
