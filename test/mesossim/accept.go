@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gogo/protobuf/proto"
+	"github.com/google/uuid"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
@@ -200,6 +201,9 @@ func (a *acceptance) prepareExecutor(info *mesos.ExecutorInfo) *mesos.ExecutorIn
 }
 
 func (a *acceptance) inject(rs []mesos.Resource) []mesos.Resource {
+	if len(rs) == 0 {
+		return nil
+	}
 	out := make([]mesos.Resource, len(rs))
 	for i := range rs {
 		out[i] = rs[i]
@@ -242,7 +246,17 @@ func (a *acceptance) start(infos []*mesos.TaskInfo, resources []bag, executor *m
 
 // operationStatus sends UPDATE_OPERATION_STATUS.
 func (m *master) operationStatus(f *framework, id *mesos.OperationID, state mesos.OperationState, text string) {
+	m.operationStatusOf(f, nil, id, state, text)
+}
+
+// operationStatusOf is operationStatus for an operation that an agent has done: it is to be acknowledged.
+func (m *master) operationStatusOf(f *framework, v *agentView, id *mesos.OperationID, state mesos.OperationState, text string) {
 	status := mesos.OperationStatus{OperationID: id, State: state}
+	if v != nil {
+		status.AgentID = &mesos.AgentID{Value: v.id}
+		fresh := uuid.New()
+		status.UUID = &mesos.UUID{Value: fresh[:]}
+	}
 	if text != "" {
 		status.Message = proto.String(text)
 	}

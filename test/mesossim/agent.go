@@ -38,10 +38,11 @@ type agent struct {
 	recoveringTo time.Time
 	stopped      bool     // SIGSTOP
 	held         []func() // what arrived while stopped
+	leaving      bool     // ends with its last executor
 	cut          bool     // the network swallows everything
 	registered   bool     // with the present leader, as the agent believes
 	draining     *drain
-	lastStart    time.Time
+	continued    time.Time // last SIGCONT
 
 	frameworks map[string]*agentFramework
 	streams    map[streamKey]*updateStream
@@ -163,21 +164,20 @@ func (a *agent) closeListener() {
 
 // begin starts the process: it answers after ready, and registers after another pause.
 func (a *agent) begin(ready, register time.Duration) {
-	a.running, a.stopped, a.held = true, false, nil
-	a.lastStart = a.c.now()
+	a.running, a.stopped, a.held, a.leaving = true, false, nil, false
 	if ready <= 0 {
 		a.state = nodeLeading
 		a.after(register, a.register)
 		return
 	}
 	a.state = nodeDown
-	a.after(ready*62/100, func() {
+	a.after(ready*75/100, func() {
 		if err := a.listen(); err != nil {
 			a.c.logger.Error(err, "An agent cannot listen again")
 		}
 		a.state = nodeStarting
 	})
-	a.after(ready*87/100, func() { a.state = nodeRecovering })
+	a.after(ready*94/100, func() { a.state = nodeRecovering })
 	a.after(ready, func() {
 		a.state = nodeLeading
 		a.recover(register)
@@ -256,8 +256,8 @@ func (a *agent) answersPing(id string) bool {
 
 // register asks the leader for an id, or tells it what runs here.
 func (a *agent) register() {
-	if a.registered {
-		return
+	if a.registered || a.c.now().Sub(a.continued) < a.c.timing.RegistrationBackoff {
+		return // the second: it has just gone on after a stop, and will register by itself
 	}
 	a.out.send(a.delay(), func() {
 		m := a.c.m

@@ -61,36 +61,18 @@ func (h *AgentHandle) Unregister() {
 				m.removeOrderly(v, "the agent unregistered")
 			}
 		}
-		a.registered = false
+		a.registered, a.leaving = false, true
 		a.shutdownAll()
-		a.c.post(func() {
-			for _, p := range a.processes() {
-				process := p
-				a.c.after(a.c.timing.ExecutorShutdown, process.Kill)
-			}
-			a.die()
-			for _, f := range a.sortedFrameworks() {
-				a.dropFramework(f)
-			}
-		})
+		a.c.post(a.leave)
 	})
 }
 
-// dropFramework forgets a framework whose executors were told to end.
-func (a *agent) dropFramework(f *agentFramework) {
-	for _, e := range f.executors {
-		e.state = executorTerminated
-		if e.runner != nil {
-			e.runner.end()
-		}
+// leave ends a process that is leaving once it has no executors.
+func (a *agent) leave() {
+	if a.leaving && len(a.frameworks) == 0 {
+		a.leaving = false
+		a.die()
 	}
-	for key, s := range a.streams {
-		if key.framework == f.id {
-			s.stopRetry()
-			delete(a.streams, key)
-		}
-	}
-	delete(a.frameworks, f.id)
 }
 
 // Stop is SIGSTOP: connections stay open, nothing is answered, messages wait.
@@ -110,6 +92,7 @@ func (h *AgentHandle) Continue() {
 			return
 		}
 		a.stopped = false
+		a.continued = a.c.now()
 		held := a.held
 		a.held = nil
 		for _, f := range held {
@@ -152,12 +135,9 @@ func (a *agent) noticeMaster() {
 	}
 	if v := m.agents[a.id]; v == nil || v.agent != a || !v.connected {
 		a.registered = false
-		a.after(a.c.timing.NetworkDelay+reregisterPause, a.register)
+		a.after(a.c.timing.RegistrationBackoff, a.register)
 	}
 }
-
-// reregisterPause is what an agent needs to notice that its master does not know it: it learns that from the next ping.
-const reregisterPause = 10 * time.Millisecond
 
 // SetDelay makes the agent slow: every message to and from it takes that long.
 func (h *AgentHandle) SetDelay(d time.Duration) { h.c.do(func() { h.a.opts.Delay = d }) }

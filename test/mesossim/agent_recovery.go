@@ -3,9 +3,11 @@
 package mesossim
 
 import (
+	"os"
 	"time"
 
 	"github.com/gogo/protobuf/proto"
+	"github.com/google/uuid"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
@@ -93,6 +95,7 @@ type agentTaskReport struct {
 	state       mesos.TaskState
 	statusState *mesos.TaskState
 	statusUUID  []byte
+	statuses    []*mesos.TaskStatus
 }
 
 // report lists all tasks that the agent still answers for.
@@ -100,22 +103,25 @@ func (a *agent) report() []agentTaskReport {
 	var out []agentTaskReport
 	for _, f := range a.sortedFrameworks() {
 		for _, e := range f.sortedExecutors() {
-			add := func(info *mesos.TaskInfo, state mesos.TaskState) {
+			add := func(info *mesos.TaskInfo, state mesos.TaskState, last *mesos.TaskStatus) {
 				r := agentTaskReport{framework: f, executor: e, info: info, state: state}
+				if last != nil {
+					r.statuses, r.statusState, r.statusUUID = []*mesos.TaskStatus{last}, last.State, last.UUID
+				}
 				if s := a.streams[streamKey{f.id, info.TaskID.Value}]; s != nil && len(s.pending) > 0 {
 					r.statusState, r.statusUUID = s.pending[0].State, s.pending[0].UUID
 				}
 				out = append(out, r)
 			}
 			for _, t := range e.sortedLaunched() {
-				add(t.info, t.state)
+				add(t.info, t.state, t.last)
 			}
 			for _, id := range sortedKeys(e.terminated) {
-				add(e.terminated[id].info, e.terminated[id].state)
+				add(e.terminated[id].info, e.terminated[id].state, e.terminated[id].last)
 			}
 			for _, q := range e.queue {
 				for _, info := range q.tasks {
-					add(info, mesos.TASK_STAGING)
+					add(info, mesos.TASK_STAGING, nil)
 				}
 			}
 		}
@@ -124,7 +130,7 @@ func (a *agent) report() []agentTaskReport {
 }
 
 // reconcileTask answers the master's question for a task that it believes in and the agent may not know.
-func (a *agent) reconcileTask(framework, taskID, executorID string, info *mesos.FrameworkInfo) {
+func (a *agent) reconcileTask(framework, taskID string, info *mesos.FrameworkInfo) {
 	f := a.frameworks[framework]
 	if f == nil {
 		f = &agentFramework{id: framework, info: info, executors: map[string]*executor{}}
@@ -136,18 +142,30 @@ func (a *agent) reconcileTask(framework, taskID, executorID string, info *mesos.
 	if s := a.streams[streamKey{framework, taskID}]; s != nil && len(s.pending) > 0 {
 		return
 	}
-	status := a.madeStatus(taskID, executorID, f.lost(mesos.TASK_DROPPED), mesos.REASON_RECONCILIATION, "Reconciliation: task unknown to the agent")
+	status := a.madeStatus(taskID, "", f.lost(mesos.TASK_DROPPED), mesos.REASON_RECONCILIATION, "Reconciliation: task unknown to the agent")
 	a.forward(f, status, nil)
 }
 
 // containerStatus is what the agent adds to the updates of its executors.
-func (e *executor) containerStatus() *mesos.ContainerStatus {
+func (e *executor) containerStatus(taskID string) *mesos.ContainerStatus {
 	ip, _ := splitEndpoint(e.a.endpoint)
-	status := &mesos.ContainerStatus{ContainerID: &mesos.ContainerID{Value: e.container},
+	status := &mesos.ContainerStatus{ContainerID: e.containerID(taskID),
 		NetworkInfos: []mesos.NetworkInfo{{IPAddresses: []mesos.NetworkInfo_IPAddress{{Protocol: mesos.IPv4.Enum(), IPAddress: proto.String(ip)}}}}}
 	if e.process != nil {
 		pid := uint32(e.process.Pid())
 		status.ExecutorPID = &pid
+	} else if e.builtin {
+		pid := uint32(os.Getpid()) // the executor is played here
+		status.ExecutorPID = &pid
 	}
 	return status
+}
+
+// containerID is the executor's container; tasks of a default executor have containers of their own in it.
+func (e *executor) containerID(taskID string) *mesos.ContainerID {
+	id := &mesos.ContainerID{Value: e.container}
+	if !e.builtin || e.command {
+		return id
+	}
+	return &mesos.ContainerID{Value: uuid.NewSHA1(uuid.MustParse(e.container), []byte(taskID)).String(), Parent: id}
 }

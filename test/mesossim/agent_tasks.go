@@ -47,9 +47,10 @@ func (a *agent) run(r runTask) {
 		a.frameworks[f.id] = f
 	}
 	f.info = r.info
+	executorID := "" // named only in the updates of the executor id race
 	drop := func(reason mesos.TaskStatus_Reason, text string) {
 		for _, info := range r.tasks {
-			status := a.madeStatus(info.TaskID.Value, "", f.lost(mesos.TASK_DROPPED), reason, text)
+			status := a.madeStatus(info.TaskID.Value, executorID, f.lost(mesos.TASK_DROPPED), reason, text)
 			a.forward(f, status, nil)
 		}
 		a.forgetIdle(f)
@@ -71,10 +72,12 @@ func (a *agent) run(r runTask) {
 	e := f.executors[r.executorID()]
 	switch {
 	case r.launchExecutor && e != nil:
+		executorID = r.executorID()
+		a.tellExited(f, executorID, -1, true)
 		drop(mesos.REASON_EXECUTOR_TERMINATED, "Master wants to launch executor, but one already exists")
-		a.tellExited(f, r.executorID(), -1, true)
 		return
 	case !r.launchExecutor && e == nil:
+		executorID = r.executorID()
 		drop(mesos.REASON_EXECUTOR_TERMINATED, "No executor is expected to launch and there is none running")
 		return
 	case e != nil && e.state == executorTerminating:

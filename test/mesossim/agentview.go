@@ -98,16 +98,18 @@ func (m *master) toAgent(v *agentView, f func(*agent)) {
 // ping starts the health checks of an agent. A process that is stopped or cut off answers none.
 func (m *master) ping(v *agentView) {
 	var beat func()
+	answered := true // the last ping
 	beat = func() {
 		if m.agents[v.id] != v {
 			return
 		}
-		if v.agent.answersPing(v.id) {
+		if answered {
 			v.missed = 0
 		} else if v.missed++; v.missed >= m.c.timing.MaxPingTimeouts {
 			m.markUnreachable(v, "health check timed out")
 			return
 		}
+		answered = v.agent.answersPing(v.id)
 		v.stopPing = m.c.after(m.c.timing.PingTimeout, beat)
 	}
 	v.stopPing = m.c.after(m.c.timing.PingTimeout, beat)
@@ -202,11 +204,7 @@ func (m *master) removeAgent(v *agentView, aware, other mesos.TaskState, awareRe
 				if f.partitionAware() {
 					state, reason = aware, awareReason
 				}
-				if reason == otherReason && otherReason == awareReason {
-					m.makeUpdate(t, state, reason, text, nil)
-				} else {
-					m.makeUpdateOf(t, "", state, reason, text, nil)
-				}
+				m.makeUpdate(t, state, reason, text, nil)
 				m.recoverTask(t)
 			}
 			m.removeTask(t)

@@ -31,10 +31,11 @@ type builtinTask struct {
 }
 
 const (
-	builtinStart   = 150 * time.Millisecond // until TASK_STARTING
-	builtinLaunch  = 10 * time.Millisecond  // until TASK_RUNNING
-	builtinLinger  = time.Second            // a command executor lives this long after its task
-	builtinEscalat = 3 * time.Second        // from SIGTERM to SIGKILL
+	builtinStart    = 180 * time.Millisecond // until TASK_STARTING
+	builtinLaunch   = 10 * time.Millisecond  // until TASK_RUNNING of a command executor
+	builtinNested   = 70 * time.Millisecond  // until TASK_RUNNING of a default executor
+	builtinLinger   = time.Second            // a command executor lives this long after its task
+	builtinEscalate = 3 * time.Second        // from SIGTERM to SIGKILL
 )
 
 func newBuiltinRunner(e *executor) *builtinRunner {
@@ -59,7 +60,11 @@ func (r *builtinRunner) launch(q queued) {
 		r.tasks[info.TaskID.Value] = &builtinTask{info: info, group: group}
 		r.e.tell(info.TaskID.Value, mesos.TASK_STARTING, "", nil)
 	}
-	r.e.a.c.after(builtinLaunch, func() {
+	pause := builtinNested
+	if r.e.command {
+		pause = builtinLaunch
+	}
+	r.e.a.c.after(pause, func() {
 		for _, info := range q.tasks {
 			if t := r.tasks[info.TaskID.Value]; !t.ended && !r.finished {
 				r.start(t)
@@ -186,7 +191,7 @@ func (r *builtinRunner) killTask(t *builtinTask) {
 func (r *builtinRunner) terminate(t *builtinTask) {
 	if p, ok := t.process.(interface{ Terminate() }); ok {
 		p.Terminate()
-		r.e.a.c.after(builtinEscalat, func() {
+		r.e.a.c.after(builtinEscalate, func() {
 			if !t.ended {
 				t.process.Kill()
 			}

@@ -18,7 +18,7 @@ func (c *tally) String() string { return fmt.Sprintf("%d of %d", c.passed.Load()
 
 // seeds are tried one after the other: in which order a master offers its agents is random, and some recordings depend
 // on it.
-const seeds = 1
+const seeds = 24
 
 // TestConformanceRecorded replays every recording of a real Mesos 1.12 master, none left out.
 func TestConformanceRecorded(t *testing.T) {

@@ -56,7 +56,7 @@ func (m *master) markGone(v *agentView) {
 
 // drain kills every task. A cap is passed on only where it shortens the task's own policy, or the task has none.
 func (a *agent) drain(d *drain) {
-	if a.draining != nil {
+	if old := a.draining; old != nil && old.markGone == d.markGone && (old.grace == nil) == (d.grace == nil) && (d.grace == nil || *old.grace == *d.grace) {
 		return
 	}
 	a.draining = d

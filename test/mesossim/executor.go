@@ -74,6 +74,7 @@ type queued struct {
 type agentTask struct {
 	info   *mesos.TaskInfo
 	state  mesos.TaskState
+	last   *mesos.TaskStatus
 	serial int
 }
 
@@ -179,7 +180,7 @@ func fetchable(uris []mesos.CommandInfo_URI) bool {
 
 func (a *agent) launchFailed(e *executor, text string) {
 	e.doom = &doom{mesos.TASK_FAILED, mesos.REASON_CONTAINER_LAUNCH_FAILED, "Failed to launch container: " + text}
-	a.terminated(e, 256)
+	a.terminated(e, 9)
 }
 
 // processEnded handles the end of an executor's process; if the agent process is not there to see it, its successor will.
@@ -248,6 +249,7 @@ func (a *agent) terminated(e *executor, status int) {
 		delete(f.executors, e.id)
 		if len(f.executors) == 0 {
 			delete(a.frameworks, f.id)
+			a.c.post(a.leave)
 		}
 		return
 	}
@@ -353,11 +355,11 @@ func (e *executor) taskState(status *mesos.TaskStatus) {
 	t := e.launched[id]
 	if t == nil {
 		if terminal(status.GetState()) && e.terminated[id] == nil {
-			e.terminated[id] = &agentTask{info: &mesos.TaskInfo{TaskID: status.TaskID}, state: status.GetState()}
+			e.terminated[id] = &agentTask{info: &mesos.TaskInfo{TaskID: status.TaskID}, state: status.GetState(), last: status}
 		}
 		return
 	}
-	t.state = status.GetState()
+	t.state, t.last = status.GetState(), status
 	if terminal(t.state) {
 		delete(e.launched, id)
 		e.terminated[id] = t

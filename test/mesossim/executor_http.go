@@ -20,6 +20,9 @@ type executorAPI struct {
 
 func (api *executorAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := api.a
+	if err := readBody(r); err != nil {
+		panic(http.ErrAbortHandler)
+	}
 	path := strings.TrimPrefix(r.URL.Path, "/slave(1)")
 	state, alive := a.waitAwake(r, api.generation)
 	switch {
@@ -217,7 +220,7 @@ func (a *agent) update(e *executor, in *mesos.TaskStatus) {
 		a.forward(e.framework, &status, e)
 		return
 	}
-	status.ContainerStatus = e.containerStatus()
+	status.ContainerStatus = e.containerStatus(id)
 	a.forward(e.framework, &status, e)
 	e.acknowledge(id, in.UUID)
 }

@@ -227,6 +227,9 @@ func (m *master) setSuppressed(f *framework, roles []string) {
 
 // disconnected handles the end of a stream on the client's side.
 func (m *master) disconnected(stream *eventStream) {
+	if m.ended {
+		return
+	}
 	for _, f := range m.frameworks {
 		if f.stream == stream && f.connected {
 			m.deactivate(f)

@@ -3,6 +3,7 @@
 package mesossim
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -53,6 +54,16 @@ func writeAccepted(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
+// readBody reads the whole body before anything is looked at, as libprocess does, so that a request counts as arrived
+// when its last byte has.
+func readBody(r *http.Request) error {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+	if err == nil {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return err
+}
+
 type message interface {
 	proto.Message
 	Unmarshal([]byte) error
@@ -72,7 +83,7 @@ func readCallBody(r *http.Request, call message) (present map[string]bool, body 
 		e.header = http.Header{"Allow": {"POST"}}
 		return nil, nil, e
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, nil, refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
 	}

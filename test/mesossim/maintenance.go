@@ -59,7 +59,7 @@ func (m *master) updateSchedule(schedule mesosmaint.Schedule) {
 	for _, v := range m.sortedAgents() {
 		m.rescindAll(v)
 		m.rescindInverse(v)
-		m.alloc.request(v)
+		m.c.post(func() { m.alloc.run(m.alloc.candidates(map[*agentView]struct{}{v: {}})) })
 	}
 }
 

@@ -219,6 +219,9 @@ func domainInfo(region, zone string) *mesos.DomainInfo {
 // operator's.
 func (n *masterNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := n.cluster
+	if err := readBody(r); err != nil {
+		panic(http.ErrAbortHandler)
+	}
 	path := strings.TrimPrefix(r.URL.Path, "/master")
 	scheduler := path == "/api/v1/scheduler"
 	if !scheduler && path != "/api/v1" && !strings.HasPrefix(path, "/api/v1/") {

@@ -78,6 +78,7 @@ func (m *master) notifyTaskUpdated(t *task, status *mesos.TaskStatus) {
 // eventFramework is a framework as the stream's events show it: with an end, which is 0 while there is none.
 func (m *master) eventFramework(f *framework) mesosmaster.Response_GetFrameworks_Framework {
 	out := m.frameworkMessage(f)
+	out.Offers, out.InverseOffers, out.AllocatedResources, out.OfferedResources = nil, nil, nil, nil
 	if out.UnregisteredTime == nil {
 		out.UnregisteredTime = timeInfo(time.Unix(0, 0))
 	}

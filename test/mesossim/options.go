@@ -57,14 +57,14 @@ type Timing struct {
 	MaxPingTimeouts    int           // pings missed before an agent is unreachable [5]
 	AgentReregister    time.Duration // agent_reregister_timeout [10m]
 
-	AgentStart           time.Duration // a restarted agent process refuses connections for 62 % of this, then answers 404 and at last 503 [210ms]
-	RegistrationBackoff  time.Duration // an agent registers this long after it is ready or has lost the master [1s at restart, 0 at first start]
+	AgentStart           time.Duration // a restarted agent process refuses connections for 75 % of this, then answers 404 and at last 503 [195ms]
+	RegistrationBackoff  time.Duration // an agent registers this long after it is ready or has lost the master [750ms at a restart, 0 at the first start; a real one draws up to 1s]
 	ExecutorRegistration time.Duration // executor_registration_timeout [1m]
 	ExecutorReregister   time.Duration // executor_reregistration_timeout [2s]
 	ExecutorShutdown     time.Duration // executor_shutdown_grace_period [5s]
 	RecoveryTimeout      time.Duration // recovery_timeout, told to executors [15m]
 	SubscriptionBackoff  time.Duration // told to executors as MESOS_SUBSCRIPTION_BACKOFF_MAX [2s]
-	ContainerDestroy     time.Duration // until an executor that did not re-register is seen to be dead [1.3s]
+	ContainerDestroy     time.Duration // until an executor that did not re-register is seen to be dead [1.35s]
 	UpdateRetryMin       time.Duration // first resend of an unacknowledged status update [10s]
 	UpdateRetryMax       time.Duration // longest pause between resends [10m]
 
@@ -144,14 +144,14 @@ func (t Timing) withDefaults() Timing {
 		t.MaxPingTimeouts = 5
 	}
 	def(&t.AgentReregister, 10*time.Minute)
-	def(&t.AgentStart, 210*time.Millisecond)
-	def(&t.RegistrationBackoff, time.Second)
+	def(&t.AgentStart, 195*time.Millisecond)
+	def(&t.RegistrationBackoff, 750*time.Millisecond)
 	def(&t.ExecutorRegistration, time.Minute)
 	def(&t.ExecutorReregister, 2*time.Second)
 	def(&t.ExecutorShutdown, 5*time.Second)
 	def(&t.RecoveryTimeout, 15*time.Minute)
 	def(&t.SubscriptionBackoff, 2*time.Second)
-	def(&t.ContainerDestroy, 1300*time.Millisecond)
+	def(&t.ContainerDestroy, 1350*time.Millisecond)
 	def(&t.UpdateRetryMin, 10*time.Second)
 	def(&t.UpdateRetryMax, 10*time.Minute)
 	return t

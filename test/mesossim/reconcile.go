@@ -32,7 +32,16 @@ func (m *master) reconciled(t *task) *mesos.TaskStatus {
 	if t.executorID != "" {
 		status.ExecutorID = &mesos.ExecutorID{Value: t.executorID}
 	}
+	t.addLast(status)
 	return status
+}
+
+// addLast adds what the last status of the task said of its container and health.
+func (t *task) addLast(status *mesos.TaskStatus) {
+	if n := len(t.statuses); n > 0 {
+		last := t.statuses[n-1]
+		status.ContainerStatus, status.Healthy, status.CheckStatus = last.ContainerStatus, last.Healthy, last.CheckStatus
+	}
 }
 
 // reconcileTask answers for one task; nil is no answer.

@@ -116,7 +116,7 @@ func (m *master) readmit(v *agentView, reports []agentTaskReport, recovered bool
 			m.frameworks[f.id] = f
 			m.c.records.subscribed(f)
 		}
-		if !r.executor.command && f.executors[v.id][r.executor.id] == nil {
+		if !r.executor.command && r.executor.state != executorTerminated && f.executors[v.id][r.executor.id] == nil {
 			resources := newBag(r.executor.info.Resources)
 			f.addExecutor(v.id, r.executor.info, resources)
 			m.alloc.readmit(f, v, resources)
@@ -124,7 +124,7 @@ func (m *master) readmit(v *agentView, reports []agentTaskReport, recovered bool
 		id := r.info.TaskID.Value
 		f.unreachable = slices.DeleteFunc(f.unreachable, func(t *task) bool { return t.id() == id && t.agentID == v.id })
 		t := &task{info: r.info, framework: f, agentID: v.id, executorID: r.executor.id, resources: newBag(r.info.Resources), serial: m.c.records.nextSerial(),
-			state: r.state, statusState: r.statusState, statusUUID: r.statusUUID}
+			state: r.state, statusState: r.statusState, statusUUID: r.statusUUID, statuses: r.statuses}
 		t.rec = m.c.records.readmitted(m.c, t, v)
 		m.addTask(f, v, t)
 		if !terminal(t.state) {
@@ -135,6 +135,7 @@ func (m *master) readmit(v *agentView, reports []agentTaskReport, recovered bool
 		}
 		status := m.masterStatus(id, v.id, t.state, mesos.REASON_AGENT_REREGISTERED, text)
 		status.ExecutorID = &mesos.ExecutorID{Value: t.executorID}
+		t.addLast(status)
 		delivered := m.sendUpdate(f, status)
 		t.rec.note(m.c, Transition{State: t.state, Source: "SOURCE_MASTER", Reason: "REASON_AGENT_REREGISTERED", Message: text, Delivered: delivered})
 	}
@@ -183,7 +184,7 @@ func (m *master) reconnect(v *agentView) {
 	for _, f := range m.sortedFrameworks() {
 		known := v.agent.frameworks[f.id]
 		for id := range f.executors[v.id] {
-			if known == nil || known.executors[id] == nil {
+			if known == nil || known.executors[id] == nil || known.executors[id].state == executorTerminated {
 				m.removeExecutor(f, v.id, id)
 			}
 		}
@@ -193,8 +194,8 @@ func (m *master) reconnect(v *agentView) {
 		if terminal(t.state) || reported[streamKey{t.framework.id, t.id()}] {
 			continue
 		}
-		framework, id, executorID, info := t.framework.id, t.id(), t.executorID, t.framework.info
-		m.toAgent(v, func(a *agent) { a.reconcileTask(framework, id, executorID, info) })
+		framework, id, info := t.framework.id, t.id(), t.framework.info
+		m.toAgent(v, func(a *agent) { a.reconcileTask(framework, id, info) })
 	}
 	for _, f := range v.agent.sortedFrameworks() {
 		if m.frameworks[f.id] == nil {

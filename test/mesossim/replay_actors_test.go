@@ -27,6 +27,9 @@ type actor struct {
 	client *http.Client
 	puppet *puppet
 
+	stream string // the stream id
+	auth   string // the last Authorization
+
 	mu     sync.Mutex
 	got    []arrival
 	ended  bool // the stream ended, whoever ended it
@@ -171,12 +174,30 @@ func (r *replay) request(s *step, a *actor, address string) (*http.Request, cont
 	}
 	for k, v := range s.Send.Headers {
 		text, _ := r.b.substitute(v, map[string]bool{}).(string)
+		if k == "Authorization" {
+			text = authorization(text)
+			if a.auth == "" {
+				a.auth = text
+			}
+		}
 		request.Header.Set(k, text)
+	}
+	if s.Send.Headers["Mesos-Stream-Id"] != "" && a.auth != "" && s.Answer.Status != http.StatusUnauthorized && request.Header.Get("Authorization") == "" {
+		request.Header.Set("Authorization", a.auth) // only headers that say something new are recorded
 	}
 	if header, ok := s.Send.Headers["Accept"]; s.Send.Method == "" && s.Send.Headers["Content-Type"] != "" && !ok && header == "" {
 		request.Header.Del("Accept")
 	}
 	return request, cancel
+}
+
+// authorization writes out what the recording describes.
+func authorization(text string) string {
+	text = strings.Replace(text, "${credentials}", base64.StdEncoding.EncodeToString([]byte("p1:s1")), 1)
+	if before, rest, ok := strings.Cut(text, "<base64 of "); ok {
+		text = before + base64.StdEncoding.EncodeToString([]byte(strings.TrimSuffix(rest, ">")))
+	}
+	return text
 }
 
 func (r *replay) body(s *step) []byte {
@@ -206,7 +227,7 @@ func (r *replay) invent(s *step, name string) string {
 	reason, _ := s.Answer.Body.(string)
 	switch {
 	case strings.Contains(reason, "Invalid character"):
-		return "not base64!"
+		return "!!!!"
 	case strings.Contains(reason, "Not a valid UUID"):
 		return base64.StdEncoding.EncodeToString([]byte("fifteen bytes.."))
 	case strings.HasPrefix(name, "${uuid."):
@@ -309,6 +330,7 @@ func (a *actor) listen(response *http.Response, cancel context.CancelFunc) {
 	a.mu.Lock()
 	a.ended, a.endMs = false, 0
 	a.hang = cancel
+	a.stream = response.Header.Get(streamHeader)
 	a.reader = make(chan struct{})
 	done := a.reader
 	a.mu.Unlock()

@@ -3,13 +3,17 @@
 package mesossim
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 const (
@@ -27,6 +31,7 @@ func (r *replay) expect(s *step) {
 	if s.Event != nil && s.Event["type"] == "HEARTBEAT" && s.Who != "S1" {
 		return
 	}
+	r.missingCause(s, a)
 	var near string
 	find := func() bool {
 		near = r.match(s, a)
@@ -105,6 +110,9 @@ func (r *replay) match(s *step, a *actor) string {
 
 // expectedSoon says whether an event that came before its turn is recorded within the window after s.
 func (r *replay) expectedSoon(s *step, a *actor, g *arrival) bool {
+	if s.Ms+window > r.rec.steps[len(r.rec.steps)-1].Ms && g.event["type"] == s.Event["type"] {
+		return true // the recording was ended amid these
+	}
 	for i := s.index; i < len(r.rec.steps); i++ {
 		next := &r.rec.steps[i]
 		if next.Ms > s.Ms+window {
@@ -170,7 +178,7 @@ func (r *replay) leftovers() {
 	for name, a := range r.actors {
 		a.mu.Lock()
 		for _, g := range a.got {
-			if g.taken || g.event["type"] == "HEARTBEAT" || g.event == nil {
+			if g.taken || g.event["type"] == "HEARTBEAT" || g.event == nil || strings.HasPrefix(name, "auto-") {
 				continue
 			}
 			if ms := g.ms - int(r.shift/time.Millisecond); ms < end-window && !r.hungUp(name, ms) {
@@ -241,9 +249,13 @@ var (
 func (r *replay) note(s *step) {
 	n := s.Note
 	switch {
-	case strings.Contains(n, "stream ended (EOF)"), strings.Contains(n, "master process: aborted"):
-		return // looked at in the end; a real master's crash is not played
+	case strings.Contains(n, "master process: aborted"):
+		return // a real master's crash is not played
+	case strings.Contains(n, "stream ended (EOF)"):
+		r.streamEnds(s)
+		return
 	case strings.Contains(n, "executor process is gone (SIGKILL"):
+		r.advanceTo(r.at(s.Ms))
 		if p := r.actor(s.Who).puppet; p == nil || p.alive() {
 			r.fail(s, "the process lives")
 		}
@@ -256,6 +268,9 @@ func (r *replay) note(s *step) {
 	case strings.Contains(n, "holds back its last byte"):
 		r.hold(s)
 	case strings.HasPrefix(n, "executor exits"), strings.HasPrefix(n, "executor process"):
+		if strings.Contains(n, "stream lost") {
+			r.causeComesLater(s)
+		}
 		r.exit(s)
 	case childNote.MatchString(n):
 		r.actor(childNote.FindStringSubmatch(n)[1]).hangUp()
@@ -278,6 +293,38 @@ func (r *replay) note(s *step) {
 	r.settle()
 }
 
+// streamEnds waits for the end of a framework's stream. Where the recording leaves out why it ended, that was a TEARDOWN
+// (or, before anything else could follow, the client itself).
+func (r *replay) streamEnds(s *step) {
+	if !strings.HasPrefix(s.Who, "F") || r.rec.ID == "C25" || r.rec.ID == "E15" {
+		return // others are looked at in the end
+	}
+	for i := s.index; i < len(r.rec.steps) && r.rec.steps[i].Ms <= s.Ms+window; i++ {
+		if n := r.rec.steps[i].Note; strings.Contains(n, "killed") && r.rec.steps[i].Send == nil {
+			return // its cause is written down a moment later
+		}
+	}
+	a := r.actor(s.Who)
+	ended := func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.ended || a.hang == nil
+	}
+	if r.advanceUntil(r.at(s.Ms+20), ended) || r.causeComesLater(s) && r.advanceUntil(r.at(s.Ms+lateness), ended) {
+		return
+	}
+	for _, f := range r.cluster.Frameworks() {
+		if f.Connected && f.StreamID == a.stream {
+			if status, text := post(r.cluster.URL(), "/api/v1/scheduler", f.StreamID, obj{"type": "TEARDOWN", "framework_id": id(f.ID)}); status != 202 {
+				r.fail(s, "TEARDOWN: %d %s", status, text)
+			}
+		}
+	}
+	if !r.advanceUntil(r.at(s.Ms+lateness), ended) {
+		r.fail(s, "the stream is open")
+	}
+}
+
 func (r *replay) failOver(s *step) {
 	if err := r.cluster.FailOver(FailOverOptions{Down: 40 * time.Millisecond, Starting: 25 * time.Millisecond, Recovery: 30 * time.Millisecond}); err != nil {
 		r.fail(s, "%v", err)
@@ -297,10 +344,14 @@ func (r *replay) agentNote(s *step, n string) {
 	case what == "started":
 		for i, a := range r.rec.Agents {
 			if a.Name == name {
-				h, err = r.cluster.AddAgent(AgentOptions{Name: name, Resources: a.Resources, Attributes: a.Attributes, Launcher: puppetLauncher{r}})
-				if err == nil {
+				r.clock.AfterFunc(r.untilAgentAdded(s), func() { // the process takes its time
+					h, err := r.cluster.AddAgent(AgentOptions{Name: name, Resources: a.Resources, Attributes: a.Attributes, Launcher: puppetLauncher{r}})
+					if err != nil {
+						r.fail(s, "%v", err)
+						return
+					}
 					r.b[fmt.Sprintf("${agent.%d}", i+1)] = h.ID()
-				}
+				})
 			}
 		}
 	case strings.Contains(what, "empty work_dir"):
@@ -323,6 +374,15 @@ func (r *replay) agentNote(s *step, n string) {
 	}
 }
 
+func (r *replay) untilAgentAdded(s *step) time.Duration {
+	for i := s.index; i < len(r.rec.steps); i++ {
+		if r.rec.steps[i].Event["type"] == "AGENT_ADDED" {
+			return time.Duration(r.rec.steps[i].Ms-s.Ms-3) * time.Millisecond
+		}
+	}
+	return 0
+}
+
 // exit ends an executor's process as the recorded one ended: with the status that the next FAILURE tells.
 func (r *replay) exit(s *step) {
 	a := r.actor(s.Who)
@@ -330,7 +390,7 @@ func (r *replay) exit(s *step) {
 		r.fail(s, "there is no process")
 		return
 	}
-	status := 0
+	status, delay := 0, time.Duration(0)
 	if groups := exitCode.FindStringSubmatch(s.Note); groups != nil {
 		code, _ := strconv.Atoi(groups[1])
 		status = code << 8
@@ -343,6 +403,7 @@ func (r *replay) exit(s *step) {
 		if ok && failure["executor_id"] != nil && value(failure["executor_id"]) == a.puppet.launch.ExecutorID && r.rec.steps[i].Ms < s.Ms+3000 {
 			if recorded, ok := failure["status"].(float64); ok && recorded >= 0 {
 				status = int(recorded)
+				delay = time.Duration(r.rec.steps[i].Ms-s.Ms-1) * time.Millisecond
 			}
 			break
 		}
@@ -350,7 +411,129 @@ func (r *replay) exit(s *step) {
 	p := a.puppet
 	a.hangUp()
 	r.settle()
+	if delay > 0 {
+		r.clock.AfterFunc(delay, func() { p.exit(status) })
+		return
+	}
 	p.exit(status)
+}
+
+// missingCause makes the call of a framework that the recording leaves out: it has the event that the call led to only.
+func (r *replay) missingCause(s *step, a *actor) {
+	if update, ok := s.Event["update"].(obj); ok && strings.HasPrefix(s.Who, "F") {
+		r.missingUpdate(s, update["status"].(obj))
+		return
+	}
+	if !strings.HasPrefix(s.Who, "X") || s.Event == nil || a.puppet == nil {
+		return
+	}
+	var call map[string]any
+	switch s.Event["type"] {
+	case "MESSAGE":
+		data := s.Event["message"].(map[string]any)["data"]
+		for i := range r.rec.steps[:s.index] {
+			if c, ok := r.rec.steps[i].call(); ok && c["type"] == "MESSAGE" {
+				if m, ok := c["message"].(map[string]any); ok && m["data"] == data {
+					return
+				}
+			}
+		}
+		call = obj{"type": "MESSAGE", "message": obj{"agent_id": id(a.puppet.environment()["MESOS_SLAVE_ID"]), "executor_id": id(a.puppet.launch.ExecutorID), "data": data}}
+	case "SHUTDOWN":
+		for i := range r.rec.steps[:s.index] {
+			n := r.rec.steps[i].Note
+			if c, ok := r.rec.steps[i].call(); ok && strings.HasSuffix(c["type"].(string), "DOWN") || strings.Contains(n, "closes") || strings.Contains(n, "SIGUSR1") || strings.Contains(n, "unregisters") {
+				return
+			}
+			if c, ok := r.rec.steps[i].call(); ok && slices.Contains([]string{"MARK_AGENT_GONE", "START_MAINTENANCE", "KILL", "DRAIN_AGENT"}, c["type"].(string)) {
+				return
+			}
+		}
+		call = obj{"type": "TEARDOWN"}
+	default:
+		return
+	}
+	r.advanceTo(r.at(s.Ms - 2))
+	call["framework_id"] = id(a.puppet.launch.FrameworkID)
+	stream := ""
+	for _, f := range r.cluster.Frameworks() {
+		if f.ID == a.puppet.launch.FrameworkID {
+			stream = f.StreamID
+		}
+	}
+	if status, text := post(r.cluster.URL(), "/api/v1/scheduler", stream, call); status != 202 {
+		r.fail(s, "the call that leads to it: %d %s", status, text)
+	}
+}
+
+// missingUpdate makes the executor's call of which the recording has only the framework's event.
+func (r *replay) missingUpdate(s *step, status obj) {
+	name, _ := status["uuid"].(string)
+	if status["source"] != "SOURCE_EXECUTOR" || r.b[name] != "" || status["executor_id"] == nil {
+		return
+	}
+	for i := range r.rec.steps {
+		if call, ok := r.rec.steps[i].call(); ok && strings.HasPrefix(r.rec.steps[i].Who, "X") && strings.Contains(short(call["update"]), name) {
+			return
+		}
+	}
+	for who, a := range r.actors {
+		if strings.HasPrefix(who, "X") && a.puppet != nil && a.puppet.alive() && a.puppet.launch.ExecutorID == value(status["executor_id"]) {
+			r.advanceTo(r.at(s.Ms - 2))
+			fresh := uuid.New()
+			r.b[name] = base64.StdEncoding.EncodeToString(fresh[:])
+			call := obj{"type": "UPDATE", "framework_id": id(a.puppet.launch.FrameworkID), "executor_id": status["executor_id"], "update": obj{"status": obj{
+				"task_id": status["task_id"], "state": status["state"], "source": "SOURCE_EXECUTOR", "executor_id": status["executor_id"], "uuid": r.b[name]}}}
+			if code, text := post(a.puppet.environment()["MESOS_AGENT_ENDPOINT"], "/api/v1/executor", "", call); code != 202 {
+				r.fail(s, "the executor's update: %d %s", code, text)
+			}
+			return
+		}
+	}
+}
+
+func (s *step) call() (map[string]any, bool) {
+	if s.Send == nil {
+		return nil, false
+	}
+	c, ok := s.Send.Call.(map[string]any)
+	if ok {
+		_, ok = c["type"].(string)
+	}
+	return c, ok
+}
+
+// crashes handles the steps of the two recordings in which the real master crashes: the simulator refuses or ignores
+// what made it crash, and what followed from it is left out.
+func (r *replay) crashes(s *step) bool {
+	switch {
+	case r.rec.ID == "C25" && s.Answer != nil && s.Answer.Error != "":
+		a := r.actor(s.Who)
+		request, cancel := r.request(s, a, r.address(s, a))
+		defer cancel()
+		response, err := a.client.Do(request)
+		if err != nil {
+			r.fail(s, "%v", err)
+			return true
+		}
+		_ = response.Body.Close()
+		if response.StatusCode/100 == 2 {
+			r.fail(s, "%s: a call of type UNKNOWN must be refused", response.Status)
+		}
+		return true
+	case r.rec.ID == "C25" && strings.Contains(s.Note, "EOF"):
+		return true
+	case r.rec.ID == "E15" && s.Event != nil:
+		update, ok := s.Event["update"].(map[string]any)
+		return ok && update["status"].(map[string]any)["state"] == "TASK_UNREACHABLE"
+	case r.rec.ID == "E15":
+		if c, ok := s.call(); ok && c["type"] == "ACKNOWLEDGE" {
+			unbound := map[string]bool{}
+			r.b.substitute(c, unbound)
+			return len(unbound) > 0
+		}
+	}
+	return false
 }
 
 // compareRecord compares a protobuf record by its field numbers.

@@ -3,14 +3,20 @@
 package mesossim
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // A puppetLauncher starts executors that are nothing but a record: the replay speaks for them.
@@ -39,12 +45,12 @@ func (l puppetLauncher) Launch(_ context.Context, launch Launch) (Process, error
 	r.pids++
 	p := &puppet{r: r, launch: launch, pid: 100000 + r.pids, done: make(chan struct{})}
 	if launch.Builtin {
-		after, status, err := shellScript(launch.Info.Command.GetValue())
+		after, status, err := shellScript(strings.TrimPrefix(launch.Info.Command.GetValue(), "exec "))
 		if err != nil {
 			return nil, err
 		}
 		if after >= 0 {
-			r.clock.AfterFunc(after, func() { p.exit(status) })
+			r.clock.AfterFunc(after+150*time.Millisecond, func() { p.exit(status) }) // the shell starts and ends, and that is noticed
 		}
 		return p, nil
 	}
@@ -55,6 +61,11 @@ func (l puppetLauncher) Launch(_ context.Context, launch Launch) (Process, error
 		return p, nil
 	}
 	r.puppets = append(r.puppets, p)
+	if after, status, err := shellScript(strings.TrimPrefix(launch.Info.Command.GetValue(), "exec ")); err == nil {
+		r.clock.AfterFunc(after, func() { p.exit(status) }) // no executor at all
+	} else if !r.hasExecutors() {
+		r.clock.AfterFunc(100*time.Millisecond, func() { p.run() })
+	}
 	return p, nil
 }
 
@@ -131,4 +142,56 @@ func shellScript(text string) (after time.Duration, status int, err error) {
 		after += time.Duration(n * float64(time.Second))
 	}
 	return after, 0, nil
+}
+
+// hasExecutors says whether the recording speaks for its executors. One does not although they speak.
+func (r *replay) hasExecutors() bool {
+	speak := false
+	for i := range r.rec.steps {
+		if strings.HasPrefix(r.rec.steps[i].Who, "X") {
+			return true
+		}
+		if update, ok := r.rec.steps[i].Event["update"].(obj); ok {
+			speak = speak || update["status"].(obj)["source"] == "SOURCE_EXECUTOR"
+		}
+	}
+	return !speak
+}
+
+// run makes a puppet speak for itself: it subscribes and says that its tasks run.
+func (p *puppet) run() {
+	a := p.r.actor("auto-" + p.launch.ContainerID)
+	env := p.environment()
+	ids := obj{"framework_id": id(env["MESOS_FRAMEWORK_ID"]), "executor_id": id(env["MESOS_EXECUTOR_ID"])}
+	send := func(more obj) *http.Response {
+		call := maps.Clone(ids)
+		maps.Copy(call, more)
+		request, err := http.NewRequest(http.MethodPost, "http://"+env["MESOS_AGENT_ENDPOINT"]+"/api/v1/executor", bytes.NewReader(mustJSON(call)))
+		if err != nil {
+			return nil
+		}
+		request.Header.Set("Content-Type", mediaJSON)
+		response, err := a.client.Do(request)
+		if err != nil {
+			return nil
+		}
+		return response
+	}
+	response := send(obj{"type": "SUBSCRIBE", "subscribe": obj{}})
+	if response == nil || response.StatusCode != http.StatusOK {
+		return
+	}
+	a.listen(response, func() { _ = response.Body.Close() })
+	p.r.settle()
+	for _, g := range a.got {
+		if g.event["type"] != "LAUNCH" {
+			continue
+		}
+		fresh := uuid.New()
+		task := g.event["launch"].(obj)["task"].(obj)["task_id"]
+		if r := send(obj{"type": "UPDATE", "update": obj{"status": obj{"task_id": task, "state": "TASK_RUNNING", "source": "SOURCE_EXECUTOR", "executor_id": ids["executor_id"],
+			"uuid": base64.StdEncoding.EncodeToString(fresh[:])}}}); r != nil {
+			_ = r.Body.Close()
+		}
+	}
 }

@@ -4,6 +4,7 @@ package mesossim
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 
@@ -50,8 +51,10 @@ func compareFields(want []any, raw []byte, b binding, path string) string {
 				if used[i] || have[i].number != number {
 					continue
 				}
-				why = compareField(value, have[i].value, b, path+"."+number)
+				trial := maps.Clone(b)
+				why = compareField(value, have[i].value, trial, path+"."+number)
 				if why == "" {
+					maps.Copy(b, trial)
 					used[i], found = true, true
 					break
 				}

@@ -125,6 +125,8 @@ type replay struct {
 	actors  map[string]*actor
 	failed  []string
 	held    map[int]*heldCall // by step index
+	try     int
+	cycle   time.Duration // the allocator's
 
 	mu       sync.Mutex
 	pids     int
@@ -139,8 +141,10 @@ func replayOnce(t *testing.T, rec *recording, seed int64) []string {
 	for i := range rec.steps {
 		rec.steps[i].done = false
 	}
-	r := &replay{rec: rec, clock: NewTestClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), b: binding{}, actors: map[string]*actor{}, held: map[int]*heldCall{}}
+	r := &replay{rec: rec, try: int(seed), clock: NewTestClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), b: binding{}, actors: map[string]*actor{}, held: map[int]*heldCall{}}
+	phase := r.phase()
 	options, err := r.options()
+	options.Timing.AllocationInterval = r.cycle
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -160,7 +164,8 @@ func replayOnce(t *testing.T, rec *recording, seed int64) []string {
 		r.b[fmt.Sprintf("${agent.%d}", i+1)] = a.ID
 	}
 	// The allocator's batches come at the same moments as in the recording.
-	r.clock.Advance(time.Second - time.Duration(r.phase())*time.Millisecond)
+	cycle := max(r.cycle, time.Second)
+	r.clock.Advance(cycle - time.Duration(phase)*time.Millisecond)
 	r.start = r.clock.Now()
 	r.run()
 	return r.failed
@@ -196,6 +201,12 @@ func (r *replay) options() (Options, error) {
 	for _, a := range r.rec.Agents {
 		if r.startsLater(a.Name) {
 			continue
+		}
+		if !strings.Contains(a.Resources, "disk:") { // found out by the recorded agent itself
+			a.Resources += ";disk:252899"
+		}
+		if !strings.Contains(a.Resources, "ports:") {
+			a.Resources += ";ports:[31000-32000]"
 		}
 		agent := AgentOptions{Name: a.Name, Resources: a.Resources, Attributes: a.Attributes, Launcher: launcher}
 		for _, flag := range a.Flags {
@@ -240,11 +251,14 @@ func mustMesosDuration(text string) time.Duration {
 	panic("no duration: " + text)
 }
 
+// jitter are shifts of the batches that are tried one after the other, in milliseconds.
+var jitter = []int{0, -8, 8, -16, 16, -30, 30, -50, 50}
+
 // phase finds when, within a second, the recorded allocator made its batches: the offers that came long after
 // anything that makes offers come at once. Without any it takes the middle.
 func (r *replay) phase() int {
 	var batches []int
-	last := -1000
+	last := -1000 // when something made offers come at once; -1000 once they have come
 	for i := range r.rec.steps {
 		s := &r.rec.steps[i]
 		if s.Send != nil {
@@ -258,14 +272,30 @@ func (r *replay) phase() int {
 		if strings.Contains(s.Note, "again") || strings.Contains(s.Note, "start") || strings.Contains(s.Note, "continue") {
 			last = s.Ms + 4000
 		}
-		if s.Event != nil && s.Event["type"] == "OFFERS" && s.Ms > last+100 {
-			batches = append(batches, s.Ms%1000)
+		if s.Event != nil && s.Event["type"] == "OFFERS" && s.Ms <= last+40 {
+			last = -1000
+		} else if s.Event != nil && s.Event["type"] == "OFFERS" && s.Ms > last+40 {
+			last = -1000
+			batches = append(batches, s.Ms-4) // it takes some milliseconds until a framework has its offers
 		}
 	}
-	if len(batches) == 0 {
-		return 500
+	if len(batches) > 1 {
+		r.interval(batches)
 	}
-	return batches[0]
+	if len(batches) == 0 {
+		return (r.rec.steps[len(r.rec.steps)-1].Ms + 50 + 137*(r.try-1)) % 1000
+	}
+	return (batches[0] + 2000 + jitter[(r.try-1)%len(jitter)]) % 1000
+}
+
+// interval finds how long the recorded allocator's cycle was: a second, and what its runs took.
+func (r *replay) interval(batches []int) {
+	first, last := batches[0], batches[len(batches)-1]
+	if n := (last - first + 500) / 1000; n > 0 {
+		if ms := float64(last-first) / float64(n); ms >= 1000 && ms < 1005 {
+			r.cycle = time.Duration(ms * float64(time.Millisecond))
+		}
+	}
 }
 
 func (r *replay) fail(s *step, format string, args ...any) {
@@ -293,6 +323,9 @@ func (r *replay) run() {
 		}
 		if len(r.failed) > 5 {
 			return
+		}
+		if r.crashes(s) {
+			continue
 		}
 		switch {
 		case s.Event != nil, s.Record != nil:

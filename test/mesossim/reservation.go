@@ -61,7 +61,7 @@ func (a *acceptance) convert(op *mesos.Offer_Operation, from, to []mesos.Resourc
 	a.pool = a.pool.minus(before).plus(after)
 	a.m.alloc.convert(a.f, a.v, before, after)
 	if op.ID != nil {
-		a.m.operationStatus(a.f, op.ID, mesos.OPERATION_FINISHED, "")
+		a.m.operationStatusOf(a.f, a.v, op.ID, mesos.OPERATION_FINISHED, "")
 	}
 }
 

@@ -88,7 +88,7 @@ func (e *executor) tell(taskID string, state mesos.TaskState, message string, re
 	if message != "" {
 		status.Message = proto.String(message)
 	}
-	status.ContainerStatus = e.containerStatus()
+	status.ContainerStatus = e.containerStatus(taskID)
 	e.a.forward(e.framework, status, e)
 }
 

@@ -61,18 +61,14 @@ func (m *master) sendUpdate(f *framework, status *mesos.TaskStatus) bool {
 
 // makeUpdate changes a task's state by the master's own authority and tells the framework.
 func (m *master) makeUpdate(t *task, state mesos.TaskState, reason mesos.TaskStatus_Reason, text string, unreachable *mesos.TimeInfo) {
-	m.makeUpdateOf(t, t.executorID, state, reason, text, unreachable)
-}
-
-// makeUpdateOf is makeUpdate with the executor id that the update names, if any.
-func (m *master) makeUpdateOf(t *task, executorID string, state mesos.TaskState, reason mesos.TaskStatus_Reason, text string, unreachable *mesos.TimeInfo) {
 	status := m.masterStatus(t.id(), t.agentID, state, reason, text)
-	if executorID != "" {
-		status.ExecutorID = &mesos.ExecutorID{Value: executorID}
-	}
 	status.UnreachableTime = unreachable
 	t.setStatus(status)
-	delivered := m.sendUpdate(t.framework, status)
+	sent := *status
+	if t.executorID != "" { // only what goes to the framework names the executor
+		sent.ExecutorID = &mesos.ExecutorID{Value: t.executorID}
+	}
+	delivered := m.sendUpdate(t.framework, &sent)
 	t.state = state
 	t.rec.note(m.c, Transition{State: state, Source: "SOURCE_MASTER", Reason: reason.String(), Message: text, Delivered: delivered})
 	m.notifyTaskUpdated(t, status)
@@ -85,8 +81,9 @@ func (t *task) setStatus(status *mesos.TaskStatus) {
 	} else {
 		t.statuses = append(t.statuses, status)
 	}
-	t.statusState = status.State
-	t.statusUUID = status.UUID
+	if len(status.UUID) > 0 {
+		t.statusState, t.statusUUID = status.State, status.UUID
+	}
 }
 
 // An agentUpdate is a status update on its way from an agent: the head of a task's stream with the latest state that

@@ -8,7 +8,6 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/gogo/protobuf/proto"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
@@ -158,6 +157,3 @@ func validateTaskAndExecutor(info *mesos.TaskInfo, e *mesos.ExecutorInfo) string
 	}
 	return ""
 }
-
-// protoText prints a message in protobuf's text format, as C++'s DebugString does.
-func protoText(m proto.Message) string { return proto.MarshalTextString(m) }
