@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -76,6 +77,7 @@ func (l *Ledger) Snapshot() *Snapshot {
 	next := &Snapshot{Version: l.version, Connected: l.connected, index: old.index, chunks: slices.Clone(old.chunks)}
 	copied := map[int32]bool{}
 	nodes := map[string]bool{}
+	ownIndex := false
 	for _, a := range l.dirty {
 		nodes[a.node] = true
 	}
@@ -85,6 +87,9 @@ func (l *Ledger) Snapshot() *Snapshot {
 		if !known {
 			if a == nil {
 				continue
+			}
+			if !ownIndex { // once, however many nodes are new
+				next.index, ownIndex = maps.Clone(next.index), true
 			}
 			at = next.place(node)
 		}
@@ -108,15 +113,10 @@ func (l *Ledger) Snapshot() *Snapshot {
 	return next
 }
 
-// place gives a new node a place. Places of nodes that are gone stay empty; a node that comes back takes its own.
+// place gives a new node a place; the index must be the snapshot's own. Places of nodes that are gone stay empty; a node that comes back takes its own.
 func (s *Snapshot) place(node string) int32 {
-	index := make(map[string]int32, len(s.index)+1)
-	for k, v := range s.index {
-		index[k] = v
-	}
-	at := int32(len(index))
-	index[node] = at
-	s.index = index
+	at := int32(len(s.index))
+	s.index[node] = at
 	if int(at)/chunkSize >= len(s.chunks) {
 		s.chunks = append(s.chunks, nil)
 	}
