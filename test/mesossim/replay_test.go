@@ -116,17 +116,18 @@ func loadRecording(path string) (*recording, error) {
 // A replay drives a cluster through the calls of a recording and compares what comes. Its clock moves only when
 // nothing is under way, so a replay is exact, and fast.
 type replay struct {
-	rec     *recording
-	cluster *Cluster
-	clock   *TestClock
-	start   time.Time
-	shift   time.Duration // by how much the replay is later than the recording
-	b       binding
-	actors  map[string]*actor
-	failed  []string
-	held    map[int]*heldCall // by step index
-	try     int
-	cycle   time.Duration // the allocator's
+	rec      *recording
+	cluster  *Cluster
+	clock    *TestClock
+	start    time.Time
+	shift    time.Duration // by how much the replay is later than the recording
+	b        binding
+	actors   map[string]*actor
+	failed   []string
+	failedAt int               // the step of the first
+	held     map[int]*heldCall // by step index
+	try      int
+	cycle    time.Duration // the allocator's
 
 	mu       sync.Mutex
 	pids     int
@@ -135,8 +136,8 @@ type replay struct {
 	open     int    // streams that clients hold open
 }
 
-// replayOnce runs one recording. It returns the differences.
-func replayOnce(t *testing.T, rec *recording, seed int64) []string {
+// replayOnce runs one recording. It returns the differences, and the step of the first.
+func replayOnce(t *testing.T, rec *recording, seed int64) ([]string, int) {
 	t.Helper()
 	for i := range rec.steps {
 		rec.steps[i].done = false
@@ -146,12 +147,12 @@ func replayOnce(t *testing.T, rec *recording, seed int64) []string {
 	options, err := r.options()
 	options.Timing.AllocationInterval = r.cycle
 	if err != nil {
-		return []string{err.Error()}
+		return []string{err.Error()}, 0
 	}
 	options.WorkDir, options.Seed = t.TempDir(), seed
 	cluster, err := Start(t.Context(), options)
 	if err != nil {
-		return []string{err.Error()}
+		return []string{err.Error()}, 0
 	}
 	r.cluster = cluster
 	defer func() {
@@ -168,7 +169,7 @@ func replayOnce(t *testing.T, rec *recording, seed int64) []string {
 	r.clock.Advance(cycle - time.Duration(phase)*time.Millisecond)
 	r.start = r.clock.Now()
 	r.run()
-	return r.failed
+	return r.failed, r.failedAt
 }
 
 // options turns the flags of the recorded processes into options.
@@ -269,8 +270,11 @@ func (r *replay) phase() int {
 				}
 			}
 		}
-		if strings.Contains(s.Note, "again") || strings.Contains(s.Note, "start") || strings.Contains(s.Note, "continue") {
+		if strings.Contains(s.Note, "again") || strings.Contains(s.Note, "continue") {
 			last = s.Ms + 4000
+		}
+		if s.Event["type"] == "AGENT_ADDED" {
+			last = s.Ms
 		}
 		if s.Event != nil && s.Event["type"] == "OFFERS" && s.Ms <= last+40 {
 			last = -1000
@@ -299,6 +303,9 @@ func (r *replay) interval(batches []int) {
 }
 
 func (r *replay) fail(s *step, format string, args ...any) {
+	if len(r.failed) == 0 {
+		r.failedAt = s.index
+	}
 	if len(r.failed) < 20 {
 		r.failed = append(r.failed, fmt.Sprintf("step %s: %s", s, fmt.Sprintf(format, args...)))
 	}
