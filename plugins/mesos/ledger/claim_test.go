@@ -172,6 +172,9 @@ func TestC35_TheLaunchWasSentAndNothingCameBack(t *testing.T) {
 	t.Run("given up meanwhile", func(t *testing.T) {
 		b, task := begin(t)
 		b.Release("p")
+		if got := b.Dooms(0, time.Second); got != nil {
+			t.Errorf("a KILL before the fence could be overtaken by the ACCEPT: %v", got)
+		}
 		if why, ok := b.Settled("p"); ok || why == "" {
 			t.Error("the pod may not be scheduled before the launch is settled")
 		}

@@ -4,14 +4,15 @@ package nodes
 
 import (
 	"encoding/base32"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/wellknown"
 )
 
@@ -54,16 +55,21 @@ func legal(s string, ok func(string) bool) (string, bool) {
 	return made, ok(made)
 }
 
+// formatScalar writes a scalar with Mesos' own three decimals.
+func formatScalar(v float64) string {
+	return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
+}
+
 func valueOf(a *mesos.Attribute) string {
 	switch {
 	case a.Text != nil:
 		return a.Text.Value
 	case a.Scalar != nil:
-		return resources.FormatMilli(int64(a.Scalar.Value * 1000))
+		return formatScalar(a.Scalar.Value)
 	case a.Ranges != nil:
 		parts := make([]string, len(a.Ranges.Range))
 		for i, r := range a.Ranges.Range {
-			parts[i] = resources.FormatMilli(int64(r.Begin)*1000) + "-" + resources.FormatMilli(int64(r.End)*1000)
+			parts[i] = strconv.FormatUint(r.Begin, 10) + "-" + strconv.FormatUint(r.End, 10)
 		}
 		return strings.Join(parts, "_")
 	case a.Set != nil:

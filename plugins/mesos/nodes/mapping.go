@@ -6,6 +6,7 @@ package nodes
 
 import (
 	"net"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ type Source string
 const (
 	// Hostname: the agent's host name is the node's name.
 	Hostname Source = "Hostname"
-	// Address: the agent's IP address is an address of the node.
+	// Address: the agent's IP address or its host name is an address of the node.
 	Address Source = "Address"
 	// Label: the agent's host name is the value of a label of the node.
 	Label Source = "Label"
@@ -56,21 +57,28 @@ func (m Mapping) NodeName(o *mesos.Offer) string {
 		if o.URL != nil && o.URL.Address.IP != nil {
 			ip = *o.URL.Address.IP
 		}
-		return m.one(AddressProperty, ip)
+		return m.one(AddressProperty, ip, o.Hostname)
 	case Label:
 		return m.one(LabelProperty, host)
 	}
 	return host
 }
 
-func (m Mapping) one(property, value string) string {
-	if value == "" || m.Find == nil {
-		return ""
+// one returns the only node that has one of the values, "" if there is none or more than one.
+func (m Mapping) one(property string, values ...string) string {
+	found := ""
+	for _, value := range values {
+		if value == "" || m.Find == nil {
+			continue
+		}
+		for _, name := range m.Find(property, value) {
+			if found != "" && found != name {
+				return ""
+			}
+			found = name
+		}
 	}
-	if names := m.Find(property, value); len(names) == 1 {
-		return names[0]
-	}
-	return ""
+	return found
 }
 
 // Properties returns the values by which Find has to find a node: its addresses, or the value of a label.
@@ -83,7 +91,7 @@ func Properties(node *v1.Node, property, label string) []string {
 	}
 	var out []string
 	for _, a := range node.Status.Addresses {
-		if a.Type == v1.NodeInternalIP || a.Type == v1.NodeExternalIP {
+		if a.Address != "" && !slices.Contains(out, a.Address) {
 			out = append(out, a.Address)
 		}
 	}

@@ -80,11 +80,12 @@ func (s *Syncer) sync(ctx context.Context) {
 	}
 }
 
-// patch returns what has to change on a node, nil for nothing. Labels of agents that are not known are left: an agent
-// is known again when it offers; they go when the master has removed the agent.
+// patch returns what has to change on a node, nil for nothing. Labels of agents that have made no offer yet are left:
+// an agent whose room is all used does not offer for a long time after a restart. They go when the master has removed
+// the agent.
 func patch(node *v1.Node, agent ledger.AgentInfo, known, attributeLabels bool) []byte {
 	changed := map[string]any{}
-	if known && attributeLabels {
+	if known && attributeLabels && (agent.Hostname != "" || agent.Gone) {
 		want := map[string]string{}
 		if !agent.Gone {
 			want, _ = Labels(agent.Attributes)
@@ -110,9 +111,9 @@ func patch(node *v1.Node, agent ledger.AgentInfo, known, attributeLabels bool) [
 	}
 	p := map[string]any{"metadata": map[string]any{"labels": changed}}
 	if other {
-		// The list is replaced whole, so nobody may have changed it since it was read.
+		// The list is atomic: it is replaced whole, so nobody may have changed it since it was read.
 		p["metadata"].(map[string]any)["resourceVersion"] = node.ResourceVersion
-		p["spec"] = map[string]any{"taints": append([]map[string]any{{"$patch": "replace"}}, taintsJSON(taints)...)}
+		p["spec"] = map[string]any{"taints": taints}
 	}
 	body, err := json.Marshal(p)
 	if err != nil {
@@ -135,6 +136,7 @@ var taintOf = map[ledger.Trouble]string{
 
 func wantedTaints(node *v1.Node, agent ledger.AgentInfo, known bool) (taints []v1.Taint, changed bool) {
 	ours := slices.Collect(maps.Values(taintOf))
+	taints = []v1.Taint{} // none is an empty list, not null
 	key := ""
 	if known {
 		key = taintOf[agent.Trouble]
@@ -156,18 +158,4 @@ func wantedTaints(node *v1.Node, agent ledger.AgentInfo, known bool) (taints []v
 		taints, changed = append(taints, v1.Taint{Key: key, Effect: v1.TaintEffectNoSchedule}), true
 	}
 	return taints, changed
-}
-
-func taintsJSON(taints []v1.Taint) []map[string]any {
-	out := make([]map[string]any, len(taints))
-	for i, t := range taints {
-		b, err := json.Marshal(t)
-		if err != nil {
-			panic(fmt.Sprintf("taints always marshal: %v", err))
-		}
-		if err := json.Unmarshal(b, &out[i]); err != nil {
-			panic(fmt.Sprintf("taints always unmarshal: %v", err))
-		}
-	}
-	return out
 }
