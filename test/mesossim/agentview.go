@@ -233,6 +233,9 @@ func (m *master) dropAgent(v *agentView) {
 		}
 	}
 	delete(m.agents, v.id)
+	if m.byEndpoint[v.agent.endpoint] == v {
+		delete(m.byEndpoint, v.agent.endpoint)
+	}
 	m.alloc.removeAgent(v)
 	m.tellFailure(v.id, "", nil)
 }

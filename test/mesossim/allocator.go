@@ -93,14 +93,18 @@ func (al *allocator) request(v *agentView) {
 
 // candidates lists the agents that have something free, in random order.
 func (al *allocator) candidates(only map[*agentView]struct{}) []*agentView {
-	out := make([]*agentView, 0, len(al.free))
-	for v := range al.free {
-		if only != nil {
-			if _, ok := only[v]; !ok {
-				continue
+	var out []*agentView
+	if only != nil {
+		for v := range only {
+			if _, ok := al.free[v]; ok {
+				out = append(out, v)
 			}
 		}
-		out = append(out, v)
+	} else {
+		out = make([]*agentView, 0, len(al.free))
+		for v := range al.free {
+			out = append(out, v)
+		}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].serial < out[j].serial })
 	al.m.c.rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })

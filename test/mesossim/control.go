@@ -84,6 +84,7 @@ var controlActions = map[string]func(*Cluster, *controlRequest) error{
 		c.Faults().CutNextStream(r.Bytes)
 		return nil
 	},
+	"chunk-streams": func(c *Cluster, r *controlRequest) error { c.Faults().ChunkStreams(int(r.Bytes)); return nil },
 	"silence": func(c *Cluster, r *controlRequest) error {
 		c.Faults().Silence(r.Framework, r.On == nil || *r.On)
 		return nil

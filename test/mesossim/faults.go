@@ -15,6 +15,7 @@ type faultState struct {
 	updates []*UpdateFault
 	streams []func(*eventStream)
 	runs    []*runFault
+	chunk   int
 }
 
 // A CallFault strikes calls of one kind.
@@ -87,6 +88,15 @@ func (f *Faults) CutStream(frameworkID string, n int64) {
 // CutNextStream breaks the stream of the next SUBSCRIBE after n bytes of its body.
 func (f *Faults) CutNextStream(n int64) {
 	f.c.do(func() { f.c.faults.streams = append(f.c.faults.streams, func(s *eventStream) { s.cut(n) }) })
+}
+
+// ChunkStreams makes the streams of the frameworks, present and future, come in pieces of n bytes, whatever the borders
+// of records; 0 ends that.
+func (f *Faults) ChunkStreams(n int) {
+	f.c.do(func() {
+		f.c.faults.chunk = n
+		f.c.eachStream("", func(s *eventStream) { s.setChunk(n) })
+	})
 }
 
 // Silence makes the streams of a framework swallow every event, heartbeats too, while the connections stay open; with
@@ -198,6 +208,7 @@ func (s *faultState) launchLost(agent string) bool {
 }
 
 func (s *faultState) applyToStream(stream *eventStream) {
+	stream.setChunk(s.chunk)
 	if len(s.streams) > 0 {
 		s.streams[0](stream)
 		s.streams = s.streams[1:]

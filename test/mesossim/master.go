@@ -121,6 +121,7 @@ type master struct {
 	frameworks map[string]*framework
 	completed  []*framework
 	agents     map[string]*agentView // registered
+	byEndpoint map[string]*agentView
 	recovered  map[string]bool       // known to the registry, not yet back after a fail-over
 	offers     map[string]*offer
 	inverse    map[string]*inverseOffer
@@ -134,7 +135,7 @@ type master struct {
 // lead makes masters[index] the leader with the registry. The caller holds the lock.
 func (c *Cluster) lead(index int, reg *registry) {
 	m := &master{c: c, node: c.masters[index], id: uuid.NewString(), started: c.now(), registry: reg,
-		frameworks: map[string]*framework{}, agents: map[string]*agentView{}, recovered: map[string]bool{}, offers: map[string]*offer{},
+		frameworks: map[string]*framework{}, agents: map[string]*agentView{}, byEndpoint: map[string]*agentView{}, recovered: map[string]bool{}, offers: map[string]*offer{},
 		inverse: map[string]*inverseOffer{}}
 	for id := range reg.agents {
 		m.recovered[id] = true

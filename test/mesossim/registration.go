@@ -14,10 +14,8 @@ func (m *master) registerAgent(a *agent) {
 	if m.registry.schedule.down(a.info.Hostname, ipOf(a)) {
 		return
 	}
-	for _, old := range m.sortedAgents() {
-		if old.agent.endpoint == a.endpoint {
-			m.removeOrderly(old, "a new agent registered at the same address")
-		}
+	if old := m.byEndpoint[a.endpoint]; old != nil {
+		m.removeOrderly(old, "a new agent registered at the same address")
 	}
 	a.id = m.id + "-S" + strconv.Itoa(m.nextAgent)
 	v := m.admit(a)
@@ -39,7 +37,7 @@ func (m *master) admit(a *agent) *agentView {
 		deactivated: m.registry.deactivated[a.id], draining: m.registry.draining[a.id]}
 	m.nextAgent++
 	v.info.ID = &mesos.AgentID{Value: a.id}
-	m.agents[a.id] = v
+	m.agents[a.id], m.byEndpoint[a.endpoint] = v, v
 	m.registry.agents[a.id] = v.info
 	delete(m.recovered, a.id)
 	delete(m.registry.unreachable, a.id)
@@ -71,10 +69,8 @@ func (m *master) reregisterAgent(a *agent) {
 		m.reconnect(v)
 		return
 	}
-	for _, old := range m.sortedAgents() {
-		if old.agent.endpoint == a.endpoint {
-			m.removeOrderly(old, "a new agent registered at the same address")
-		}
+	if old := m.byEndpoint[a.endpoint]; old != nil {
+		m.removeOrderly(old, "a new agent registered at the same address")
 	}
 	_, unreachable := m.registry.unreachable[a.id]
 	recovered := m.recovered[a.id]

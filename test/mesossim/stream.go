@@ -57,7 +57,7 @@ type eventStream struct {
 	// faults
 	silent   bool
 	cutAfter int64 // bytes that may still be written; <0: no limit
-	onWrite  func(event any)
+	chunk    int   // if > 0, everything is written in pieces of so many bytes
 }
 
 func newEventStream(id, media string, a *activity) *eventStream {
@@ -108,6 +108,12 @@ func (s *eventStream) cut(n int64) {
 	s.wake()
 }
 
+func (s *eventStream) setChunk(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chunk = n
+}
+
 func (s *eventStream) wake() {
 	select {
 	case s.notify <- struct{}{}:
@@ -136,12 +142,15 @@ func (s *eventStream) serve(w http.ResponseWriter, r *http.Request) {
 	for {
 		events, ended, cutAfter := s.take()
 		buf = buf[:0]
+		s.mu.Lock()
+		chunked := s.chunk > 0
+		s.mu.Unlock()
 		for _, event := range events {
 			record := encode(s.media, event)
 			buf = strconv.AppendInt(buf, int64(len(record)), 10)
 			buf = append(buf, '\n')
 			buf = append(buf, record...)
-			if len(buf) > 1<<20 && cutAfter < 0 {
+			if len(buf) > 1<<20 && cutAfter < 0 && !chunked {
 				if _, err := w.Write(buf); err != nil {
 					s.discount(len(events))
 					return
@@ -161,20 +170,14 @@ func (s *eventStream) serve(w http.ResponseWriter, r *http.Request) {
 		if len(buf) > 0 {
 			// A peer that does not read must not hold the goroutine for ever.
 			_ = flusher.SetWriteDeadline(time.Now().Add(time.Minute))
-			if _, err := w.Write(buf); err != nil {
+			if err := s.write(w, flusher, buf); err != nil {
 				s.discount(len(events))
 				return
 			}
-			_ = flusher.Flush()
 		}
 		s.count(len(events))
 		if aborted {
 			panic(http.ErrAbortHandler)
-		}
-		if s.onWrite != nil {
-			for _, event := range events {
-				s.onWrite(event)
-			}
 		}
 		if ended {
 			s.mu.Lock()
@@ -191,6 +194,25 @@ func (s *eventStream) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// write writes b, in pieces if the stream has been told so. Borders of pieces mean nothing to a reader.
+func (s *eventStream) write(w http.ResponseWriter, flusher *http.ResponseController, b []byte) error {
+	s.mu.Lock()
+	chunk := s.chunk
+	s.mu.Unlock()
+	if chunk <= 0 {
+		chunk = len(b)
+	}
+	for len(b) > 0 {
+		n := min(chunk, len(b))
+		if _, err := w.Write(b[:n]); err != nil {
+			return err
+		}
+		_ = flusher.Flush()
+		b = b[n:]
+	}
+	return nil
 }
 
 func (s *eventStream) count(n int) {
