@@ -140,7 +140,7 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 		Clock: s.clock, Client: client, Framework: frameworkOf(args, roles), Roles: roles, Identity: s.identity,
 		Economy: session.Economy{
 			IdleAfter: args.IdleAfter.Duration, IdleRefuse: args.IdleRefuse.Duration, ShortRefuse: args.ShortRefuse.Duration,
-			OfferHold: args.OfferHold.Duration, MaintenanceLead: s.lead,
+			OfferHold: args.OfferHold.Duration, MaintenanceLead: s.lead, AcceptInverse: args.InverseOffers == config.InverseOffersDrain,
 		},
 		ReconcileInterval: args.ReconcileInterval.Duration, KillRepeat: killRepeat, KillPatience: killPatience, LaunchLimit: args.LaunchTimeout.Duration,
 		ExecutorIdle: args.Executor.IdleTimeout.Duration, ExecutorMaxTasks: int(args.Executor.MaxTasks),
@@ -150,7 +150,10 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 		OnFrameworkGone: func(tasks []ledger.Task) {
 			s.lifecycle.OnFrameworkGone(tasks)
 		},
-		Bound: s.bound, Match: s.match, Activate: s.activate,
+		OnInverseOffer: func(agentID string, window ledger.Unavailability, every time.Duration) {
+			s.lifecycle.OnInverseOffer(agentID, window, every)
+		},
+		Bound: s.bound, Match: s.match, Usable: s.usable, Activate: s.activate,
 	}, s.ledger)
 	s.launcher = launcher.New(launcher.Options{
 		Clock: s.clock, Executor: executor, Window: args.BatchWindow.Duration, MaxTasks: int(args.MaxBatchTasks),
@@ -160,9 +163,10 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 		Clock: s.clock, Client: handle.ClientSet(), Pods: pods.Informer(), Nodes: s.nodes, Recorder: s.recorder(handle.EventRecorder()),
 		Ours: s.ours, NeedOf: s.needs.of, Activate: s.activate,
 		ReholdTimeout: args.ReholdTimeout.Duration, UnreachableTimeout: args.UnreachableTimeout.Duration, OrphanGrace: args.OrphanGracePeriod.Duration, MaxOrphans: int(args.MaxOrphanKills),
+		Drain: args.InverseOffers == config.InverseOffersDrain, MaintenanceLead: s.lead,
 		Released: s.released, HowToRelease: s.howToRelease,
 	}, s.ledger, s.launcher, identified{s.session})
-	s.syncer = &nodes.Syncer{Clock: s.clock, Client: handle.ClientSet(), Nodes: s.nodes, Agents: s.ledger.Agents, AttributeLabels: args.AttributeLabels, Ready: s.session.Reconciled}
+	s.syncer = &nodes.Syncer{Clock: s.clock, Client: handle.ClientSet(), Nodes: s.nodes, Agents: s.ledger.Agents, AttributeLabels: args.AttributeLabels, Lead: s.lead, Ready: s.session.Reconciled}
 	s.debug, err = s.newDebug(args)
 	return err
 }
@@ -288,6 +292,12 @@ func (s *System) bound() int {
 		}
 	}
 	return n
+}
+
+// usable says whether a node exists and is not cordoned: pods can be put there at all.
+func (s *System) usable(nodeName string) bool {
+	node, err := s.nodes.Get(nodeName)
+	return err == nil && !node.Spec.Unschedulable
 }
 
 // match says whether a node exists and a pod's own rules allow it: its node selector and affinity, the node's taints and

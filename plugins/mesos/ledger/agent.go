@@ -43,12 +43,14 @@ const (
 type Unavailability struct {
 	Start    time.Time
 	Duration time.Duration
+	// Ahead is how long before it the agent is vacated, if that is longer than the time at which agents get no new tasks.
+	Ahead time.Duration
 }
 
 // Covers says whether an agent should get no new tasks at a time: the window has begun, or begins within lead, and it
 // has not ended.
 func (u Unavailability) Covers(now time.Time, lead time.Duration) bool {
-	return !u.Start.IsZero() && !now.Add(lead).Before(u.Start) && (u.Duration == 0 || now.Before(u.Start.Add(u.Duration)))
+	return !u.Start.IsZero() && !now.Add(max(lead, u.Ahead)).Before(u.Start) && (u.Duration == 0 || now.Before(u.Start.Add(u.Duration)))
 }
 
 // pool is the room on an agent for one role.

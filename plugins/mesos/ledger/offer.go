@@ -67,13 +67,7 @@ func (l *Ledger) AddOffers(offers []mesos.Offer) []Refusal {
 func (l *Ledger) addOffer(o *mesos.Offer, node string, now time.Time) {
 	a := l.agentOf(o.AgentID.Value, node)
 	a.hostname, a.attributes, a.domain, a.gone, a.offered = o.Hostname, o.Attributes, o.Domain, false, now
-	a.unavailable = Unavailability{}
-	if u := o.Unavailability; u != nil {
-		a.unavailable.Start = time.Unix(0, u.Start.Nanoseconds)
-		if u.Duration != nil {
-			a.unavailable.Duration = time.Duration(u.Duration.Nanoseconds)
-		}
-	}
+	l.setWindow(a, WindowOf(o.Unavailability))
 	if a.trouble == AgentUnreachable || a.trouble == AgentDraining {
 		a.trouble = NoTrouble // an agent that offers is reachable and active
 	}
@@ -93,6 +87,17 @@ func (l *Ledger) addOffer(o *mesos.Offer, node string, now time.Time) {
 	}
 	l.serve(a)
 	l.grow(a)
+}
+
+// WindowOf reads a maintenance window; nil is none.
+func WindowOf(u *mesos.Unavailability) (window Unavailability) {
+	if u != nil {
+		window.Start = time.Unix(0, u.Start.Nanoseconds)
+		if u.Duration != nil {
+			window.Duration = time.Duration(u.Duration.Nanoseconds)
+		}
+	}
+	return window
 }
 
 // Rescind takes an offer back that the master has withdrawn. An id not seen yet is remembered for the offer that may

@@ -147,6 +147,7 @@ func (l *Ledger) Expire() {
 	defer l.mu.Unlock()
 	now := l.options.Clock.Now()
 	for _, a := range l.agents {
+		l.expireWindow(a, now)
 		for _, p := range a.pools {
 			if !p.until.IsZero() && !now.Before(p.until) {
 				p.until = time.Time{}

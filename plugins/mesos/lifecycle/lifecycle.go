@@ -57,6 +57,9 @@ type Options struct {
 	// OrphanGrace is how old a task without a pod must be to be killed, MaxOrphans how many there may be at once.
 	OrphanGrace time.Duration
 	MaxOrphans  int
+	// Drain has pods evicted from agents that Mesos wants back for maintenance, in time for MaintenanceLead before the window.
+	Drain           bool
+	MaintenanceLead time.Duration
 	// Released says whether an operator has released the stop that began at a time.
 	Released func(ctx context.Context, stop time.Time) (bool, error)
 	// HowToRelease says to a person how to release it.
@@ -76,6 +79,7 @@ type Lifecycle struct {
 	mu        sync.Mutex
 	withdrawn map[types.UID]string // pods to remove by an operator's will, with what Mesos said
 	reholding map[types.UID]bool
+	drains    map[string]*drain // by agent
 }
 
 // byUID is the name of the index of pods by UID.
@@ -106,7 +110,7 @@ func New(options Options, book *ledger.Ledger, launcher Launcher, mesos Mesos) *
 		options: options, ledger: book, launcher: launcher, mesos: mesos,
 		queue:     workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](100*time.Millisecond, 30*time.Second)),
 		stop:      NewStop(options.Clock),
-		withdrawn: map[types.UID]string{}, reholding: map[types.UID]bool{},
+		withdrawn: map[types.UID]string{}, reholding: map[types.UID]bool{}, drains: map[string]*drain{},
 	}
 }
 
@@ -161,6 +165,9 @@ func (l *Lifecycle) Run(ctx context.Context) error {
 		})
 	}
 	wg.Go(func() { l.tend(ctx) })
+	if l.options.Drain {
+		wg.Go(func() { l.drainLoop(ctx) })
+	}
 	<-ctx.Done()
 	l.queue.ShutDown()
 	wg.Wait()

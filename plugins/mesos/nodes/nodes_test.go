@@ -145,6 +145,10 @@ func FuzzLabels(f *testing.F) {
 
 func TestPatch(t *testing.T) {
 	const p = wellknown.AttributeLabelPrefix
+	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	window := func(after, length time.Duration) ledger.AgentInfo {
+		return ledger.AgentInfo{Hostname: "n", Unavailable: ledger.Unavailability{Start: noon.Add(after), Duration: length}}
+	}
 	foreign := v1.Taint{Key: "example.com/x", Value: "v", Effect: v1.TaintEffectNoExecute}
 	ours := func(key string) v1.Taint { return v1.Taint{Key: key, Effect: v1.TaintEffectNoSchedule} }
 	domain := &mesos.DomainInfo{FaultDomain: &mesos.DomainInfo_FaultDomain{
@@ -178,11 +182,18 @@ func TestPatch(t *testing.T) {
 		{name: "draining after unreachable", taints: []v1.Taint{ours(wellknown.UnreachableTaint), foreign}, agent: ledger.AgentInfo{Trouble: ledger.AgentDraining}, wantTaints: []v1.Taint{foreign, ours(wellknown.DrainingTaint)}},
 		{name: "all is well again", taints: []v1.Taint{ours(wellknown.DrainingTaint)}, agent: ledger.AgentInfo{}, wantTaints: []v1.Taint{}},
 		{name: "ambiguous is no taint", agent: ledger.AgentInfo{Trouble: ledger.AgentAmbiguous}},
+		{name: "maintenance soon", taints: []v1.Taint{foreign}, agent: window(5*time.Minute, time.Hour), wantTaints: []v1.Taint{foreign, ours(wellknown.MaintenanceTaint)}},
+		{name: "maintenance for ever", agent: window(-time.Hour, 0), wantTaints: []v1.Taint{ours(wellknown.MaintenanceTaint)}},
+		{name: "maintenance later", agent: window(time.Hour, time.Hour)},
+		{name: "maintenance is over", taints: []v1.Taint{ours(wellknown.MaintenanceTaint)}, agent: window(-2*time.Hour, time.Hour), wantTaints: []v1.Taint{}},
+		{name: "maintenance and draining", taints: []v1.Taint{ours(wellknown.MaintenanceTaint)}, agent: with(window(0, 0), func(a *ledger.AgentInfo) { a.Trouble = ledger.AgentDraining }),
+			wantTaints: []v1.Taint{ours(wellknown.MaintenanceTaint), ours(wellknown.DrainingTaint)}},
 		{name: "the agent is forgotten", taints: []v1.Taint{ours(wellknown.UnreachableTaint), foreign}, unknown: true, wantTaints: []v1.Taint{foreign}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "7", Labels: tt.labels}, Spec: v1.NodeSpec{Taints: tt.taints}}
-			body := patch(node, tt.agent, !tt.unknown, !tt.off)
+			s := &Syncer{Clock: testclock.NewFakeClock(noon), Lead: 10 * time.Minute}
+			body := patch(node, tt.agent, !tt.unknown, !tt.off, s.wantedKeys(tt.agent, !tt.unknown))
 			if (body == nil) != (tt.wantLabels == nil && tt.wantTaints == nil) {
 				t.Fatalf("patch %s", body)
 			}

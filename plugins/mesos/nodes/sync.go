@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +31,8 @@ type Syncer struct {
 	Agents func() []ledger.AgentInfo
 	// AttributeLabels turns attributes and fault domains into labels.
 	AttributeLabels bool
+	// Lead is how long before a maintenance window the node is tainted.
+	Lead time.Duration
 	// Ready says whether the picture of the agents is complete: nothing is taken off nodes before.
 	Ready func() bool
 }
@@ -70,7 +71,7 @@ func (s *Syncer) sync(ctx context.Context) {
 	}
 	for _, node := range nodes {
 		agent, known := serving[node.Name]
-		body := patch(node, agent, known, s.AttributeLabels)
+		body := patch(node, agent, known, s.AttributeLabels, s.wantedKeys(agent, known))
 		if body == nil {
 			continue
 		}
@@ -83,7 +84,7 @@ func (s *Syncer) sync(ctx context.Context) {
 // patch returns what has to change on a node, nil for nothing. Labels of agents that have made no offer yet are left:
 // an agent whose room is all used does not offer for a long time after a restart. They go when the master has removed
 // the agent.
-func patch(node *v1.Node, agent ledger.AgentInfo, known, attributeLabels bool) []byte {
+func patch(node *v1.Node, agent ledger.AgentInfo, known, attributeLabels bool, taintKeys []string) []byte {
 	changed := map[string]any{}
 	if known && attributeLabels && (agent.Hostname != "" || agent.Gone) {
 		want := map[string]string{}
@@ -105,7 +106,7 @@ func patch(node *v1.Node, agent ledger.AgentInfo, known, attributeLabels bool) [
 			}
 		}
 	}
-	taints, other := wantedTaints(node, agent, known)
+	taints, other := wantedTaints(node, taintKeys)
 	if len(changed) == 0 && !other {
 		return nil
 	}
@@ -134,27 +135,38 @@ var taintOf = map[ledger.Trouble]string{
 	ledger.AgentDraining:    wellknown.DrainingTaint,
 }
 
-func wantedTaints(node *v1.Node, agent ledger.AgentInfo, known bool) (taints []v1.Taint, changed bool) {
-	ours := slices.Collect(maps.Values(taintOf))
-	taints = []v1.Taint{} // none is an empty list, not null
-	key := ""
-	if known {
-		key = taintOf[agent.Trouble]
+// wantedKeys returns the keys of the taints that a node should have because of its agent.
+func (s *Syncer) wantedKeys(agent ledger.AgentInfo, known bool) []string {
+	if !known {
+		return nil
 	}
-	has := false
+	var keys []string
+	if key := taintOf[agent.Trouble]; key != "" {
+		keys = append(keys, key)
+	}
+	if !agent.Gone && agent.Unavailable.Covers(s.Clock.Now(), s.Lead) {
+		keys = append(keys, wellknown.MaintenanceTaint)
+	}
+	return keys
+}
+
+// ours are the keys of all taints that this package sets and removes.
+var ours = []string{wellknown.UnreachableTaint, wellknown.DrainingTaint, wellknown.MaintenanceTaint}
+
+func wantedTaints(node *v1.Node, keys []string) (taints []v1.Taint, changed bool) {
+	taints = []v1.Taint{} // none is an empty list, not null
+	missing := slices.Clone(keys)
 	for _, t := range node.Spec.Taints {
-		if !slices.Contains(ours, t.Key) {
-			taints = append(taints, t)
+		i := slices.Index(missing, t.Key)
+		if i >= 0 {
+			missing = slices.Delete(missing, i, i+1)
+		} else if slices.Contains(ours, t.Key) {
+			changed = true
 			continue
 		}
-		if t.Key == key {
-			has = true
-			taints = append(taints, t)
-		} else {
-			changed = true
-		}
+		taints = append(taints, t)
 	}
-	if key != "" && !has {
+	for _, key := range missing {
 		taints, changed = append(taints, v1.Taint{Key: key, Effect: v1.TaintEffectNoSchedule}), true
 	}
 	return taints, changed

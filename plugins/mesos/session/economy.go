@@ -30,6 +30,8 @@ type Economy struct {
 	OfferHold time.Duration
 	// MaintenanceLead is how long before a maintenance window an agent gets no new tasks.
 	MaintenanceLead time.Duration
+	// AcceptInverse promises agents that Mesos wants back for maintenance; else nothing is promised.
+	AcceptInverse bool
 }
 
 // Bounds of the economy.
@@ -43,6 +45,7 @@ const (
 	wokenPause      = time.Second            // before a pod is woken again for the same room
 	useless         = time.Second            // how long an offer is kept to see whether it is of use
 	maxKinds        = 512                    // kinds of waiting pods that are looked at in one round
+	inverseRefuse   = 30 * time.Second       // before Mesos repeats an inverse offer: that it does shows that the window stands
 )
 
 // economy decides which offers are held, declined and asked for, and wakes the pods that they can hold. One goroutine
@@ -131,6 +134,13 @@ func (e *economy) answerInverse(id mesos.OfferID) {
 	e.inverse = append(e.inverse, id)
 	e.mu.Unlock()
 	e.nudge()
+}
+
+// forgetInverse drops an inverse offer that was withdrawn before it was answered.
+func (e *economy) forgetInverse(id mesos.OfferID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.inverse = slices.DeleteFunc(e.inverse, func(other mesos.OfferID) bool { return other.Value == id.Value })
 }
 
 // Cold says whether a pod of a role should be held back for a moment because its offers have yet to be asked for, or
@@ -383,6 +393,7 @@ func (e *economy) decline(ctx context.Context, role string, idle, hungry bool, u
 			long = append(long, o.ID)
 		case o.Age >= e.options.Economy.OfferHold,
 			o.Trouble != ledger.NoTrouble && o.Age >= useless,
+			!useful[o.AgentID] && !e.hooks.Usable(o.Node),
 			hungry && !useful[o.AgentID] && o.Age >= useless:
 			brief = append(brief, o.ID)
 		}
@@ -398,8 +409,11 @@ func (e *economy) declineRefused(ctx context.Context) {
 	e.mu.Unlock()
 	e.declineIDs(ctx, refused, e.options.Economy.IdleRefuse)
 	if len(inverse) > 0 {
-		// The tasks go when the window begins; nothing is promised before.
-		if err := e.call(ctx, calls.DeclineInverseOffers(inverse...).With(calls.RefuseSeconds(e.options.Economy.IdleRefuse))); err != nil {
+		answer := calls.DeclineInverseOffers
+		if e.options.Economy.AcceptInverse {
+			answer = calls.AcceptInverseOffers
+		}
+		if err := e.call(ctx, answer(inverse...).With(calls.RefuseSeconds(inverseRefuse))); err != nil {
 			klog.FromContext(ctx).V(2).Info("Answer to an inverse offer failed; Mesos will send it again", "err", err)
 		}
 	}

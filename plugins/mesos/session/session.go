@@ -60,12 +60,14 @@ type Hooks struct {
 	Kick func()
 	// OnFrameworkGone gets the bound pods that have no task any more because the master removed the framework.
 	OnFrameworkGone func([]ledger.Task)
-	// OnInverseOffer gets the agent of an inverse offer.
-	OnInverseOffer func(agentID string, window ledger.Unavailability)
+	// OnInverseOffer gets the agent of an inverse offer, which is repeated at least every so often while it stands.
+	OnInverseOffer func(agentID string, window ledger.Unavailability, every time.Duration)
 	// Bound says how many bound pods of ours there are; a new framework id is never taken silently while there are any.
 	Bound func() int
 	// Match says whether a pod's own rules (node selector, affinity, taints) allow a node.
 	Match func(pod *v1.Pod, node string) bool
+	// Usable says whether a node is there and not cordoned.
+	Usable func(node string) bool
 	// Activate wakes pods.
 	Activate func(pods []*v1.Pod)
 }
@@ -349,6 +351,8 @@ func (s *Session) handle(ctx context.Context, event *scheduler.Event) error {
 		for i := range event.InverseOffers.InverseOffers {
 			s.inverseOffer(ctx, &event.InverseOffers.InverseOffers[i])
 		}
+	case scheduler.Event_RESCIND_INVERSE_OFFER:
+		s.economy.forgetInverse(event.RescindInverseOffer.GetInverseOfferID())
 	case scheduler.Event_ERROR:
 		message := event.Error.GetMessage()
 		switch {
@@ -394,13 +398,14 @@ func (s *Session) failure(ctx context.Context, f *scheduler.Event_Failure) {
 
 func (s *Session) inverseOffer(ctx context.Context, o *mesos.InverseOffer) {
 	klog.FromContext(ctx).Info("Mesos asks for an agent's resources back", "inverseOffer", o.OfferID.Value, "agent", o.GetAgentID().GetValue())
-	window := ledger.Unavailability{Start: time.Unix(0, o.Unavailability.Start.Nanoseconds)}
-	if d := o.Unavailability.Duration; d != nil {
-		window.Duration = time.Duration(d.Nanoseconds)
-	}
 	s.economy.answerInverse(o.OfferID)
-	if s.hooks.OnInverseOffer != nil && o.AgentID != nil {
-		s.hooks.OnInverseOffer(o.AgentID.Value, window)
+	if o.AgentID == nil {
+		return
+	}
+	window := ledger.WindowOf(&o.Unavailability)
+	s.ledger.SetWindow(o.AgentID.Value, window)
+	if s.hooks.OnInverseOffer != nil {
+		s.hooks.OnInverseOffer(o.AgentID.Value, window, inverseRefuse)
 	}
 }
 

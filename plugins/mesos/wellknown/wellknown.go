@@ -70,4 +70,6 @@ const (
 	UnreachableTaint = Domain + "/agent-unreachable"
 	// DrainingTaint marks a node whose agent an operator drains.
 	DrainingTaint = Domain + "/agent-draining"
+	// MaintenanceTaint marks a node whose agent is in a maintenance window, or soon will be.
+	MaintenanceTaint = Domain + "/agent-maintenance"
 )

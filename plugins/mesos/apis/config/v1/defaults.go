@@ -63,6 +63,12 @@ func SetDefaults_MesosArgs(a *MesosArgs) {
 	}
 	orDefault(&a.AttributeLabels, true)
 	orDuration(&a.MaintenanceLeadTime, 10*time.Minute)
+	if a.InverseOffers == "" {
+		a.InverseOffers = InverseOffersDecline
+	}
+	if a.TaskLimits == "" {
+		a.TaskLimits = TaskLimitsNone
+	}
 	if a.ScoringStrategy == "" {
 		a.ScoringStrategy = LeastAllocated
 	}

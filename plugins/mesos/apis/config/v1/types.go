@@ -120,6 +120,16 @@ type MesosArgs struct {
 	// to 10m.
 	// +optional
 	MaintenanceLeadTime *metav1.Duration `json:"maintenanceLeadTime,omitempty"`
+	// InverseOffers says how the master is answered when it asks for an agent's resources back for a maintenance window:
+	// Decline promises nothing; Drain promises it, and evicts the agent's pods by the eviction API in time for the window, as
+	// PodDisruptionBudgets allow. Drain needs the right to create pods/eviction. Defaults to Decline.
+	// +optional
+	InverseOffers InverseOfferPolicy `json:"inverseOffers,omitempty"`
+	// TaskLimits says what Mesos is told of pods' limits (TaskInfo.limits, Mesos 1.10): None, or FromPod for those of cpu and
+	// memory. An agent whose isolators enforce no limits refuses such tasks and gets them without limits from then on.
+	// Defaults to None: the kubelet enforces limits.
+	// +optional
+	TaskLimits TaskLimitsPolicy `json:"taskLimits,omitempty"`
 	// ScoringStrategy says which of the agents that fit is preferred: LeastAllocated spreads pods, MostAllocated packs them.
 	// Defaults to LeastAllocated.
 	// +optional
@@ -284,6 +294,26 @@ const (
 	NodeMappingAddress NodeMappingSource = "Address"
 	// NodeMappingLabel compares the value of a label of the node with the agent's host name.
 	NodeMappingLabel NodeMappingSource = "Label"
+)
+
+// InverseOfferPolicy is how inverse offers are answered.
+type InverseOfferPolicy string
+
+const (
+	// InverseOffersDecline promises nothing: pods stay until the window begins.
+	InverseOffersDecline InverseOfferPolicy = "Decline"
+	// InverseOffersDrain promises the agent's resources and evicts its pods in time for the window.
+	InverseOffersDrain InverseOfferPolicy = "Drain"
+)
+
+// TaskLimitsPolicy is what Mesos is told of pods' limits.
+type TaskLimitsPolicy string
+
+const (
+	// TaskLimitsNone tells Mesos requests only.
+	TaskLimitsNone TaskLimitsPolicy = "None"
+	// TaskLimitsFromPod tells Mesos the limits of cpu and memory of pods whose containers all have them.
+	TaskLimitsFromPod TaskLimitsPolicy = "FromPod"
 )
 
 // ScoringStrategyType is how agents that fit are ranked.

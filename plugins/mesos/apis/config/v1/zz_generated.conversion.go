@@ -360,6 +360,8 @@ func autoConvert_v1_MesosArgs_To_config_MesosArgs(in *MesosArgs, out *config.Mes
 	if err := metav1.Convert_Pointer_v1_Duration_To_v1_Duration(&in.MaintenanceLeadTime, &out.MaintenanceLeadTime, s); err != nil {
 		return err
 	}
+	out.InverseOffers = config.InverseOfferPolicy(in.InverseOffers)
+	out.TaskLimits = config.TaskLimitsPolicy(in.TaskLimits)
 	out.ScoringStrategy = config.ScoringStrategyType(in.ScoringStrategy)
 	out.Revocable = in.Revocable
 	out.GPUs = in.GPUs
@@ -457,6 +459,8 @@ func autoConvert_config_MesosArgs_To_v1_MesosArgs(in *config.MesosArgs, out *Mes
 	if err := metav1.Convert_v1_Duration_To_Pointer_v1_Duration(&in.MaintenanceLeadTime, &out.MaintenanceLeadTime, s); err != nil {
 		return err
 	}
+	out.InverseOffers = InverseOfferPolicy(in.InverseOffers)
+	out.TaskLimits = TaskLimitsPolicy(in.TaskLimits)
 	out.ScoringStrategy = ScoringStrategyType(in.ScoringStrategy)
 	out.Revocable = in.Revocable
 	out.GPUs = in.GPUs

@@ -47,6 +47,18 @@ func ValidateMesosArgs(path *field.Path, a *config.MesosArgs) field.ErrorList {
 	errs = append(errs, validateLifecycle(path, a)...)
 	errs = append(errs, validateExecutor(path.Child("executor"), &a.Executor, a.LaunchTimeout.Duration)...)
 	errs = append(errs, validateNodeMapping(path.Child("nodeMapping"), &a.NodeMapping)...)
+	switch a.InverseOffers {
+	case config.InverseOffersDecline, config.InverseOffersDrain:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("inverseOffers"), a.InverseOffers,
+			[]config.InverseOfferPolicy{config.InverseOffersDecline, config.InverseOffersDrain}))
+	}
+	switch a.TaskLimits {
+	case config.TaskLimitsNone, config.TaskLimitsFromPod:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("taskLimits"), a.TaskLimits,
+			[]config.TaskLimitsPolicy{config.TaskLimitsNone, config.TaskLimitsFromPod}))
+	}
 	switch a.ScoringStrategy {
 	case config.LeastAllocated, config.MostAllocated:
 	default:

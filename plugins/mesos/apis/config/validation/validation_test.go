@@ -183,6 +183,10 @@ func TestValidateMesosArgs(t *testing.T) {
 		"short addresses": {func(a *args) {
 			a.NodeMapping = config.NodeMapping{Source: config.NodeMappingAddress, StripDomain: true}
 		}, []string{"nodeMapping.stripDomain: false"}},
+		"drain":                           {func(a *args) { a.InverseOffers = config.InverseOffersDrain }, nil},
+		"unknown answer":                  {func(a *args) { a.InverseOffers = "Accept" }, []string{`inverseOffers: "Decline", "Drain"`}},
+		"limits":                          {func(a *args) { a.TaskLimits = config.TaskLimitsFromPod }, nil},
+		"unknown limits":                  {func(a *args) { a.TaskLimits = "All" }, []string{`taskLimits: "None", "FromPod"`}},
 		"packing":                         {func(a *args) { a.ScoringStrategy = config.MostAllocated }, nil},
 		"unknown strategy":                {func(a *args) { a.ScoringStrategy = "Random" }, []string{`scoringStrategy: "LeastAllocated", "MostAllocated"`}},
 		"no status":                       {func(a *args) { a.StatusAddress = "" }, nil},
