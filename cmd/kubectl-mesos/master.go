@@ -27,6 +27,9 @@ func (m *masterOptions) check() error {
 	if m.url == "" {
 		return nil
 	}
+	if !strings.Contains(m.url, "://") {
+		m.url = "http://" + m.url
+	}
 	u, err := url.Parse(m.url)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
