@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package throughput
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"sync"
+	"testing"
+	"text/template"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/scheduler"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	schedulerperf "k8s.io/kubernetes/test/integration/scheduler_perf"
+	"k8s.io/kubernetes/test/utils/client-go/ktesting"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos"
+)
+
+// stateNamespace is where the plugin keeps its framework id.
+const stateNamespace = "kube-mesos"
+
+// result is what one run measured.
+type result struct {
+	PodsPerSecond float64
+	// CPU and SimulatorCPU are what a measured pod cost the process with the scheduler and the API server, and the simulator.
+	CPU, SimulatorCPU time.Duration
+	Calls             map[string]int
+}
+
+// watcher takes the time of the measured pods from the scheduler's own informer.
+type watcher struct {
+	want int
+	sim  *simulator
+
+	mu                 sync.Mutex
+	bound              map[string]bool
+	begun, ended       time.Time
+	cpuBegun, simBegun time.Duration
+	cpuUsed, simUsed   time.Duration
+	done               chan struct{}
+	profile            *os.File
+}
+
+func (w *watcher) watch(informer cache.SharedIndexInformer) error {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { w.see(obj.(*v1.Pod)) },
+		UpdateFunc: func(_, obj any) { w.see(obj.(*v1.Pod)) },
+	})
+	return err
+}
+
+func (w *watcher) see(pod *v1.Pod) {
+	if pod.Namespace != measured {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.begun.IsZero() {
+		w.begun, w.cpuBegun, w.simBegun = time.Now(), cpu(os.Getpid()), w.simCPU()
+		if path := os.Getenv("THROUGHPUT_PROFILE"); path != "" {
+			if file, err := os.Create(path); err == nil && pprof.StartCPUProfile(file) == nil {
+				w.profile = file
+			}
+		}
+	}
+	if pod.Spec.NodeName == "" || w.bound[pod.Name] {
+		return
+	}
+	w.bound[pod.Name] = true
+	if len(w.bound) == w.want {
+		w.ended = time.Now()
+		w.cpuUsed, w.simUsed = cpu(os.Getpid())-w.cpuBegun, w.simCPU()-w.simBegun
+		if w.profile != nil {
+			pprof.StopCPUProfile()
+			_ = w.profile.Close()
+		}
+		close(w.done)
+	}
+}
+
+func (w *watcher) simCPU() time.Duration {
+	if w.sim == nil {
+		return 0
+	}
+	return cpu(w.sim.cmd.Process.Pid)
+}
+
+// result waits for the last task and returns the figures.
+func (w *watcher) result() (*result, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := &result{CPU: w.cpuUsed / time.Duration(w.want), SimulatorCPU: w.simUsed / time.Duration(w.want)}
+	ended := w.ended
+	if w.sim != nil {
+		state, err := w.sim.state()
+		if err != nil {
+			return nil, err
+		}
+		running := state.running(measured)
+		if len(running) != w.want {
+			return nil, fmt.Errorf("%d tasks of the %d bound pods run", len(running), w.want)
+		}
+		for _, at := range running {
+			if at.After(ended) {
+				ended = at
+			}
+		}
+		r.Calls = state.Counters.Calls
+	}
+	r.PodsPerSecond = float64(w.want) / ended.Sub(w.begun).Seconds()
+	return r, nil
+}
+
+// environment of a run.
+const (
+	workloadVariable = "THROUGHPUT_WORKLOAD" // id of the workload
+	schedulerKind    = "THROUGHPUT_KIND"     // stock or mesos
+	resultVariable   = "THROUGHPUT_RESULT"   // file for the result
+)
+
+// BenchmarkRun is one run of one workload. TestThroughput starts it in a process of its own.
+func BenchmarkRun(b *testing.B) {
+	var w *workload
+	for i := range workloads {
+		if workloads[i].id() == os.Getenv(workloadVariable) {
+			w = &workloads[i]
+		}
+	}
+	if w == nil {
+		b.Skip("started by TestThroughput")
+	}
+	watch := &watcher{want: w.pods, bound: map[string]bool{}, done: make(chan struct{})}
+	system := mesos.NewSystem()
+	registry := frameworkruntime.Registry{mesos.Name: system.Factory}
+	withMesos := os.Getenv(schedulerKind) == "mesos"
+	if withMesos {
+		sim, err := startSimulator()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(sim.stop)
+		watch.sim = sim
+	}
+	definition, err := write(b.TempDir(), w, watch.sim)
+	if err != nil {
+		b.Fatal(err)
+	}
+	go func() {
+		<-watch.done
+		r, err := watch.result()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "result:", err)
+			return
+		}
+		data, _ := json.Marshal(r)
+		if err := os.WriteFile(os.Getenv(resultVariable), data, 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, "result:", err)
+		}
+	}()
+
+	schedulerperf.RunBenchmarkPerfScheduling(b, definition, "throughput", registry,
+		schedulerperf.WithPrepareFn(func(tCtx ktesting.TContext) error {
+			if withMesos {
+				return lead(tCtx, system)
+			}
+			return nil
+		}),
+		schedulerperf.WithNodeUpdateFn(func(tCtx ktesting.TContext, sched *scheduler.Scheduler, _ *schedulerperf.Workload, nodes *v1.NodeList) error {
+			if err := watch.watch(sched.Profiles[v1.DefaultSchedulerName].SharedInformerFactory().Core().V1().Pods().Informer()); err != nil {
+				return err
+			}
+			if withMesos {
+				return watch.sim.addAgents(tCtx, nodes.Items)
+			}
+			return nil
+		}),
+	)
+}
+
+// lead makes the plugin's part of the process work, as the command does when it begins to lead.
+func lead(tCtx ktesting.TContext, system *mesos.System) error {
+	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: stateNamespace}}
+	if _, err := tCtx.Client().CoreV1().Namespaces().Create(tCtx, namespace, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(tCtx)
+	done := make(chan error, 1)
+	go func() { done <- system.Lead(ctx) }()
+	tCtx.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return nil
+}
+
+// write writes the scheduler's configuration and the workload's definition, and returns the latter's path.
+func write(dir string, w *workload, sim *simulator) (string, error) {
+	made, err := template.ParseFiles("testdata/scheduler.yaml")
+	if err != nil {
+		return "", err
+	}
+	config := filepath.Join(dir, "scheduler.yaml")
+	file, err := os.Create(config)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	values := struct{ Master string }{}
+	if sim != nil {
+		values.Master = sim.master
+	}
+	if err := made.Execute(file, values); err != nil {
+		return "", err
+	}
+	definition := filepath.Join(dir, "workload.yaml")
+	return definition, os.WriteFile(definition, []byte(w.definition(config)), 0o644)
+}
