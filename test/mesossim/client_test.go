@@ -229,3 +229,8 @@ func syntheticAgents(n int) []AgentOptions {
 	}
 	return out
 }
+
+// contextWithLimit ends a wait that would otherwise end with the test binary.
+func contextWithLimit(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), 20*time.Second)
+}

@@ -152,6 +152,7 @@ func describedRemovedIDAfterFailOver(t *testing.T) {
 	if err := c.FailOver(FailOverOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	http.DefaultClient.CloseIdleConnections() // to the old process
 	if again := subscribe(t, c.URL(), info, nil); again.id != f.id {
 		t.Errorf("the next leader: id %q", again.id)
 	}

@@ -16,6 +16,7 @@ type faultState struct {
 	streams []func(*eventStream)
 	runs    []*runFault
 	chunk   int
+	delayed int // calls held back now
 }
 
 // A CallFault strikes calls of one kind.
@@ -55,7 +56,7 @@ type Faults struct{ c *Cluster }
 func (c *Cluster) Faults() *Faults { return &Faults{c} }
 
 // Clear ends all faults that have not struck yet.
-func (f *Faults) Clear() { f.c.do(func() { f.c.faults = faultState{} }) }
+func (f *Faults) Clear() { f.c.do(func() { f.c.faults = faultState{delayed: f.c.faults.delayed} }) }
 
 // Call adds a fault of scheduler calls.
 func (f *Faults) Call(fault CallFault) {

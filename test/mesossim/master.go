@@ -122,7 +122,7 @@ type master struct {
 	completed  []*framework
 	agents     map[string]*agentView // registered
 	byEndpoint map[string]*agentView
-	recovered  map[string]bool       // known to the registry, not yet back after a fail-over
+	recovered  map[string]bool // known to the registry, not yet back after a fail-over
 	offers     map[string]*offer
 	inverse    map[string]*inverseOffer
 	alloc      *allocator

@@ -105,11 +105,11 @@ func (r *replay) address(s *step, a *actor) string {
 		}
 		if a.puppet == nil {
 			r.fail(s, "no executor process was started for it")
-			return r.cluster.URL()
+			return r.master()
 		}
 		return a.puppet.environment()["MESOS_AGENT_ENDPOINT"]
 	}
-	return r.cluster.URL()
+	return r.master()
 }
 
 // claim finds the process that an executor of the recording is.
@@ -218,7 +218,7 @@ func (r *replay) body(s *step) []byte {
 		r.b[name] = r.invent(s, name)
 	}
 	call := r.b.substitute(s.Send.Call, map[string]bool{})
-	now := r.clock.Now()
+	now := r.time()
 	return mustJSON(inventTimes(call, now))
 }
 
@@ -372,7 +372,7 @@ func (a *actor) listen(response *http.Response, cancel context.CancelFunc) {
 }
 
 // clockMs is the time since the start of the replay, without the shift, which only the main goroutine may read.
-func (r *replay) clockMs() int { return int(r.clock.Now().Sub(r.start) / time.Millisecond) }
+func (r *replay) clockMs() int { return int(r.time().Sub(r.start) / time.Millisecond) }
 
 // A heldCall is a request whose last byte is held back.
 type heldCall struct {

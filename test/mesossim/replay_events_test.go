@@ -38,6 +38,9 @@ func (r *replay) expect(s *step) {
 		return near == ""
 	}
 	late := lateness + s.Ms*3/100
+	if r.real != "" {
+		late += realTolerance
+	}
 	if !r.advanceUntil(r.at(s.Ms+100), find) && !r.causeComesLater(s) {
 		r.advanceUntil(r.at(s.Ms+late), find)
 	} else if near != "" {
@@ -128,16 +131,20 @@ func (r *replay) expectedSoon(s *step, a *actor, g *arrival) bool {
 // timing compares when an event came.
 func (r *replay) timing(s *step, g *arrival) {
 	ms := g.ms - int(r.shift/time.Millisecond)
-	early := earlinessOther
+	early, late := earlinessOther, lateness
 	if s.Event["type"] == "OFFERS" || s.Event["type"] == "INVERSE_OFFERS" {
 		early = earlinessOffers
+	}
+	if r.real != "" {
+		early, late = realTolerance, realTolerance
+		r.shift += max(0, time.Duration(ms-s.Ms)*time.Millisecond)
 	}
 	early += s.Ms * 3 / 100
 	if since := r.lastStart(s); since >= 0 && s.Ms-since < 5000 {
 		early = max(early, 1200) // a restarted process: random back-off
 	}
 	switch {
-	case ms > s.Ms+lateness+s.Ms*3/100:
+	case ms > s.Ms+late+s.Ms*3/100:
 		r.fail(s, "came at %d ms, which is too late", ms)
 	case ms < s.Ms-early:
 		r.fail(s, "came at %d ms, which is too early", ms)
@@ -313,16 +320,26 @@ func (r *replay) streamEnds(s *step) {
 	if r.advanceUntil(r.at(s.Ms+20), ended) || r.causeComesLater(s) && r.advanceUntil(r.at(s.Ms+lateness), ended) {
 		return
 	}
-	for _, f := range r.cluster.Frameworks() {
-		if f.Connected && f.StreamID == a.stream {
-			if status, text := post(r.cluster.URL(), "/api/v1/scheduler", f.StreamID, obj{"type": "TEARDOWN", "framework_id": id(f.ID)}); status != 202 {
-				r.fail(s, "TEARDOWN: %d %s", status, text)
-			}
-		}
+	if status, text := r.tearDown(a); status != 202 {
+		r.fail(s, "TEARDOWN: %d %s", status, text)
 	}
 	if !r.advanceUntil(r.at(s.Ms+lateness), ended) {
 		r.fail(s, "the stream is open")
 	}
+}
+
+// tearDown ends the framework that the actor is subscribed as.
+func (r *replay) tearDown(a *actor) (int, string) {
+	framework := ""
+	a.mu.Lock()
+	for _, g := range a.got {
+		if subscribed, ok := g.event["subscribed"].(obj); ok {
+			framework = value(subscribed["framework_id"])
+		}
+	}
+	stream := a.stream
+	a.mu.Unlock()
+	return post(r.master(), "/api/v1/scheduler", stream, obj{"type": "TEARDOWN", "framework_id": id(framework)})
 }
 
 func (r *replay) failOver(s *step) {

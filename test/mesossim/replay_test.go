@@ -127,6 +127,7 @@ type replay struct {
 	failedAt int               // the step of the first
 	held     map[int]*heldCall // by step index
 	try      int
+	real     string        // host:port of a real master that is compared, or empty
 	cycle    time.Duration // the allocator's
 
 	mu       sync.Mutex
@@ -318,7 +319,7 @@ func (r *replay) at(ms int) time.Time {
 
 // now is the replay's time in the recording's milliseconds.
 func (r *replay) now() int {
-	return int(r.clock.Now().Sub(r.start.Add(r.shift)) / time.Millisecond)
+	return int(r.time().Sub(r.start.Add(r.shift)) / time.Millisecond)
 }
 
 // run goes through the steps. An action waits for the events that came before it in the recording.
@@ -353,6 +354,9 @@ func (r *replay) run() {
 
 // settle waits until nothing is under way: every request is answered, every record has been read by its client.
 func (r *replay) settle() {
+	if r.real != "" {
+		return
+	}
 	deadline := time.Now().Add(4 * time.Second)
 	for quiet := 0; quiet < 2; {
 		if r.quiet() {
@@ -394,6 +398,16 @@ func (r *replay) unrest() string {
 func (r *replay) advanceTo(t time.Time) { r.advanceUntil(t, func() bool { return false }) }
 
 func (r *replay) advanceUntil(t time.Time, enough func() bool) bool {
+	for r.real != "" {
+		if enough() {
+			return true
+		}
+		left := time.Until(t)
+		if left <= 0 {
+			return false
+		}
+		time.Sleep(min(left, 5*time.Millisecond))
+	}
 	for {
 		r.settle()
 		if enough() {

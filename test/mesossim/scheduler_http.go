@@ -169,6 +169,8 @@ func (m *master) handle(call *schedulerCall, principal string, streamIDs []strin
 
 // pause waits d of the cluster's time.
 func (c *Cluster) pause(r *http.Request, d time.Duration) bool {
+	c.do(func() { c.faults.delayed++ })
+	defer c.do(func() { c.faults.delayed-- })
 	done := make(chan struct{})
 	stop := c.clock.AfterFunc(d, func() { close(done) })
 	defer stop()
@@ -179,4 +181,11 @@ func (c *Cluster) pause(r *http.Request, d time.Duration) bool {
 	case <-c.ctx.Done():
 	}
 	return false
+}
+
+// delayedCalls counts the calls that a fault holds back at the moment.
+func (c *Cluster) delayedCalls() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.faults.delayed
 }
