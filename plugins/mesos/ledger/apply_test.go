@@ -161,11 +161,8 @@ func expected(t Task, s Status) outcome {
 		}
 		return same
 	case mesos.TASK_UNKNOWN:
-		switch {
-		case !masterAnswers:
+		if !masterAnswers {
 			return same
-		case t.State == Launching && !t.Bound:
-			return ended()
 		}
 		fallthrough
 	case mesos.TASK_UNREACHABLE:

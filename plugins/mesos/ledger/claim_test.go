@@ -164,7 +164,12 @@ func TestC35_TheLaunchWasSentAndNothingCameBack(t *testing.T) {
 		if diff := cmp.Diff([]Query{{task.ID, "S1"}}, b.Unanswered()); diff != "" {
 			t.Errorf("queries (-want,+got):\n%s", diff)
 		}
+		// The master does not know the agent: it may have lost its registry, and the agent may bring the task.
 		b.because(task.ID, "S1", mesos.TASK_UNKNOWN, mesos.SOURCE_MASTER, mesos.REASON_RECONCILIATION)
+		if got := b.task("p").State; got != Unreachable {
+			t.Errorf("%s", got)
+		}
+		b.because(task.ID, "S1", mesos.TASK_GONE, mesos.SOURCE_MASTER, mesos.REASON_RECONCILIATION)
 		if got := b.task("p").State; got != Terminal {
 			t.Errorf("%s", got)
 		}

@@ -179,9 +179,6 @@ func (l *Ledger) apply(t *Task, u Update) Effect {
 		}
 		return Nothing
 	case s.State == mesos.TASK_UNREACHABLE || s.State == mesos.TASK_UNKNOWN:
-		if s.State == mesos.TASK_UNKNOWN && t.State == Launching && !t.Bound && fromReconciliation {
-			return l.end(t, a, s) // after the fence, of a task that nobody ever heard of
-		}
 		if s.State == mesos.TASK_UNKNOWN && !fromReconciliation {
 			return Nothing // a state that this code does not know
 		}
