@@ -138,6 +138,22 @@ func (l *Ledger) PodGone(uid types.UID) {
 	}
 }
 
+// Resize changes what a pod without a task is to be held with. A task that Mesos has cannot be resized.
+func (l *Ledger) Resize(uid types.UID, amounts resources.Amounts) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.pods[uid]
+	if t == nil || t.State != Unheld || t.Need.Amounts == amounts {
+		return
+	}
+	if a := l.agents[t.AgentID]; a != nil {
+		p := a.pool(poolOf(t.Need))
+		p.claimed = p.claimed.Sub(t.Need.Amounts).Add(amounts)
+		l.grow(a)
+	}
+	t.Need.Amounts = amounts
+}
+
 // Reclaim turns an Unheld record into a claim for a new attempt on the agent that serves the pod's node now, without
 // asking for room: its pod runs there and uses the room already. ok is false if the pod is not Unheld.
 func (l *Ledger) Reclaim(uid types.UID) (t Task, ok bool) {

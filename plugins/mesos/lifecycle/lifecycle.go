@@ -79,7 +79,8 @@ type Lifecycle struct {
 	mu        sync.Mutex
 	withdrawn map[types.UID]string // pods to remove by an operator's will, with what Mesos said
 	reholding map[types.UID]bool
-	drains    map[string]*drain // by agent
+	exceeding map[types.UID]resources.Amounts // by how much pods were resized beyond their tasks
+	drains    map[string]*drain               // by agent
 }
 
 // byUID is the name of the index of pods by UID.
@@ -108,9 +109,11 @@ func AddIndex(pods cache.SharedIndexInformer) error {
 func New(options Options, book *ledger.Ledger, launcher Launcher, mesos Mesos) *Lifecycle {
 	return &Lifecycle{
 		options: options, ledger: book, launcher: launcher, mesos: mesos,
-		queue:     workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](100*time.Millisecond, 30*time.Second)),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](100*time.Millisecond, 30*time.Second),
+			workqueue.TypedRateLimitingQueueConfig[types.UID]{Clock: options.Clock}),
 		stop:      NewStop(options.Clock),
-		withdrawn: map[types.UID]string{}, reholding: map[types.UID]bool{}, drains: map[string]*drain{},
+		withdrawn: map[types.UID]string{}, reholding: map[types.UID]bool{}, exceeding: map[types.UID]resources.Amounts{}, drains: map[string]*drain{},
 	}
 }
 
@@ -139,6 +142,10 @@ func (l *Lifecycle) OnChange(change ledger.Change) {
 		l.queue.Add(uid)
 	case ledger.Ended:
 		l.queue.AddAfter(uid, settleEnd)
+	case ledger.Progressed:
+		if change.Task.Bound && change.Task.State.Live() {
+			l.queue.AddAfter(uid, soon) // its record may name an earlier task
+		}
 	}
 }
 
@@ -235,7 +242,7 @@ func (l *Lifecycle) process(ctx context.Context, uid types.UID) (time.Duration, 
 			return later, l.remove(ctx, pod, "MesosTaskEnded", "the pod's Mesos task has ended: "+t.Last.String())
 		}
 		return later, nil
-	case ledger.Starting, ledger.Running:
+	case ledger.Starting, ledger.Running, ledger.Unreachable:
 		return 0, l.record(ctx, pod, t)
 	}
 	return 0, nil
@@ -252,6 +259,7 @@ func (l *Lifecycle) settled(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.withdrawn, uid)
+	l.setExcess(uid, resources.Amounts{})
 }
 
 // tend does what no event brings: strangers, agents that came back under another id, pods without a task that nothing

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/taskinfo"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/wellknown"
 )
@@ -97,12 +98,19 @@ func (l *Lifecycle) restore(ctx context.Context, pod *v1.Pod, frameworkID string
 	if need.AnyPorts > 0 {
 		need = need.WithPorts(chosenPorts(pod, need.AnyPorts))
 	}
+	asks := need.Amounts
+	if held, ok := resources.ParseAmounts(pod.Annotations[wellknown.ResourcesAnnotation]); ok && taskID != "" {
+		need.Amounts = held // the task cannot have been resized with its pod
+	}
 	t := ledger.Task{Pod: PodOf(pod), Need: need, AgentID: agentID, Node: pod.Spec.NodeName, ID: taskID, ExecutorID: executorID}
 	if frameworkID != "" && of != frameworkID {
 		t.ID = "" // its framework is gone, and its task with it
 	}
-	l.ledger.Restore(t)
 	if t.ID == "" {
+		t.Need.Amounts = asks
+	}
+	l.ledger.Restore(t)
+	if t.ID == "" || asks != t.Need.Amounts || pod.Annotations[wellknown.ExceedsTaskAnnotation] != "" {
 		l.queue.Add(pod.UID)
 	}
 	return true
@@ -127,6 +135,8 @@ func (l *Lifecycle) handler(ctx context.Context) cache.ResourceEventHandler {
 			}
 			if pod.Spec.NodeName != "" && (was.Spec.NodeName == "" || was.UID != pod.UID) {
 				l.onBound(ctx, pod)
+			} else if pod.Spec.NodeName != "" {
+				l.onResized(pod)
 			}
 		},
 		DeleteFunc: func(obj any) {

@@ -22,6 +22,8 @@ func (l *Lifecycle) unheld(ctx context.Context, pod *v1.Pod, t ledger.Task) (tim
 	if pod.DeletionTimestamp != nil {
 		return 0, nil // it stops by itself; the record ends with it
 	}
+	need, _ := l.options.NeedOf(pod) // an error is about the role, which the record has
+	l.ledger.Resize(pod.UID, need.Amounts)
 	if !l.mesos.Reconciled() {
 		return soon, nil // a task of the pod may turn up yet
 	}

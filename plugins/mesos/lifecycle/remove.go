@@ -55,14 +55,16 @@ func (l *Lifecycle) remove(ctx context.Context, pod *v1.Pod, reason, message str
 // gone says whether an error tells that the object with that UID is not there any more.
 func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
-// record writes the present task onto its pod, if another one stands there.
+// record writes the present task onto its pod, if another one stands there, and by how much the pod exceeds it.
 func (l *Lifecycle) record(ctx context.Context, pod *v1.Pod, t ledger.Task) error {
-	want := Annotations(t, l.mesos.FrameworkID())
-	same := true
-	for k, v := range want {
-		same = same && pod.Annotations[k] == v
+	want := map[string]any{}
+	for k, v := range Annotations(t, l.mesos.FrameworkID()) {
+		if pod.Annotations[k] != v {
+			want[k] = v
+		}
 	}
-	if same {
+	l.noteExcess(ctx, pod, t, want)
+	if len(want) == 0 || pod.Spec.NodeName == "" { // the informer has not seen the Binding yet
 		return nil
 	}
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": want}})

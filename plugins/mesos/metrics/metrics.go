@@ -80,6 +80,7 @@ var (
 	Kills           = counter("kills_total", "KILL calls sent.")
 	Removals        = counter("pod_removals_total", "Pods removed because of what Mesos said of their tasks, by cause.", "cause")
 	Reholds         = counter("reholds_total", "Attempts to hold a bound pod's resources with a new task, by outcome.", "outcome")
+	Exceeded        = gauge("exceeded_resources", "What pods ask for beyond what their Mesos tasks hold, in cores and MiB, after they were resized in place.", "resource")
 	Strangers       = gauge("unknown_tasks", "Live tasks of the framework that no pod is known for.")
 	Stopped         = gauge("removals_stopped", "1 while a protective stop keeps pods from being removed.")
 )
@@ -88,5 +89,27 @@ var register sync.Once
 
 // Register registers every metric; it may be called more than once.
 func Register() {
-	register.Do(func() { legacyregistry.MustRegister(all...) })
+	register.Do(func() {
+		legacyregistry.MustRegister(all...)
+		begin()
+	})
+}
+
+// begin shows counters before they count: of one that appears with its first increment, a rate misses that one.
+func begin() {
+	for _, c := range []*metrics.CounterVec{Kills, Revives, Woken} {
+		c.WithLabelValues()
+	}
+	for _, g := range []*metrics.GaugeVec{Subscribed, Stopped, Strangers, Waiting, OldestOffer, StreamLag, Agents} {
+		g.WithLabelValues()
+	}
+	for c, values := range map[*metrics.CounterVec][]string{
+		Subscriptions: {"subscribed", "failed", "refused", "identity"}, Accepts: {"processed", "refused", "unclear"}, Launches: {"launched", "failed"},
+		Acknowledged: {"ok", "failed"}, Reconciliations: {"explicit", "implicit"}, Reholds: {"held", "failed"},
+		Removals: {"MesosTaskWithdrawn", "MesosTaskEnded", "MesosTaskLost", "MesosMaintenance"},
+	} {
+		for _, v := range values {
+			c.WithLabelValues(v)
+		}
+	}
 }

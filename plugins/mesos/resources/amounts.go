@@ -83,6 +83,23 @@ func (a Amounts) String() string {
 	return b.String()
 }
 
+// ParseAmounts reads what Amounts.String and Need.String write; what is no amount, such as ports, is left out.
+func ParseAmounts(s string) (a Amounts, ok bool) {
+	for part := range strings.SplitSeq(s, ";") {
+		name, value, _ := strings.Cut(part, ":")
+		to := a.of(name)
+		if to == nil {
+			continue
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return Amounts{}, false
+		}
+		*to, ok = fromScalar(v), true
+	}
+	return a, ok
+}
+
 // FormatMilli writes thousandths as a decimal number: 1500 is `1.5`.
 func FormatMilli(v int64) string {
 	return strconv.FormatFloat(float64(v)/1000, 'f', -1, 64)

@@ -20,6 +20,9 @@ const (
 	ExecutorIDAnnotation = Domain + "/executor-id"
 	// ResourcesAnnotation is what the task holds, as Mesos writes it: `cpus:0.5;mem:128;ports:[31000-31000]`.
 	ResourcesAnnotation = Domain + "/resources"
+	// ExceedsTaskAnnotation is by how much the pod asks for more than its task holds, as Mesos writes it, after it was
+	// resized in place: a Mesos task cannot grow. It is absent while the task holds all.
+	ExceedsTaskAnnotation = Domain + "/exceeds-task"
 )
 
 // Annotations that a user sets on a pod.
