@@ -103,6 +103,9 @@ func begin() {
 	for _, g := range []*metrics.GaugeVec{Subscribed, Stopped, Strangers, Waiting, OldestOffer, StreamLag, Agents} {
 		g.WithLabelValues()
 	}
+	for _, r := range []string{"cpus", "mem"} {
+		Exceeded.WithLabelValues(r)
+	}
 	for c, values := range map[*metrics.CounterVec][]string{
 		Subscriptions: {"subscribed", "failed", "refused", "identity"}, Accepts: {"processed", "refused", "unclear"}, Launches: {"launched", "failed"},
 		Acknowledged: {"ok", "failed"}, Reconciliations: {"explicit", "implicit"}, Reholds: {"held", "failed"},
