@@ -17,6 +17,8 @@ import (
 const (
 	firstAsk = time.Second
 	lastAsk  = 30 * time.Second
+	// askAgain bounds the pause after a call that failed: until a full pass is done much stands still.
+	askAgain = 2 * time.Second
 )
 
 // settle is how long the stream must have been quiet after an implicit reconciliation before its answers count as
@@ -48,6 +50,7 @@ func (s *Session) reconcileLoop(ctx context.Context) error {
 			full := !s.options.Clock.Now().Before(everything)
 			if err := s.pass(ctx, full); err != nil {
 				klog.FromContext(ctx).V(2).Info("Reconciliation failed; it will be repeated", "err", err)
+				pause = min(pause, askAgain)
 			} else if full {
 				everything = s.options.Clock.Now().Add(s.options.ReconcileInterval)
 			}
@@ -64,6 +67,7 @@ func (s *Session) pass(ctx context.Context, full bool) error {
 	if full {
 		s.ledger.AskAll()
 	}
+	begun := s.begun.Load()
 	queries := append(s.ledger.Unanswered(), s.ledger.Stuck(s.options.LaunchLimit)...)
 	if err := s.reconcile(ctx, queries); err != nil || !full {
 		return err
@@ -74,6 +78,9 @@ func (s *Session) pass(ctx context.Context, full bool) error {
 	}
 	if err := s.awaitQuiet(ctx); err != nil {
 		return err
+	}
+	if s.begun.Load() != begun {
+		return nil // the answers came in part from before the present subscription
 	}
 	if !s.reconciled.Swap(true) {
 		klog.FromContext(ctx).Info("Reconciled", "tasks", len(queries), "unanswered", len(s.ledger.Unanswered()))

@@ -120,6 +120,7 @@ type Session struct {
 	acks       chan *scheduler.Call
 	fence      chan struct{}
 	reconciled atomic.Bool
+	begun      atomic.Int64 // counts subscriptions
 	again      chan struct{} // asks for a reconciliation now
 
 	removed string // the id that the master has removed and that may be replaced; the subscription's own
@@ -169,8 +170,9 @@ func (s *Session) set(change func(*Status)) {
 	}
 }
 
-// Reconciled says whether one full pass of reconciliation was done since this process leads: from then on what is not
-// known to the ledger is not known to Mesos either.
+// Reconciled says whether one full pass of reconciliation was done since the present subscription began: from then on
+// what is not known to the ledger is not known to Mesos either. While this process was not subscribed, another one may
+// have launched tasks.
 func (s *Session) Reconciled() bool { return s.reconciled.Load() }
 
 // Run subscribes, and subscribes again after every end of the stream, until ctx ends or another instance has taken over.
@@ -300,6 +302,8 @@ func (s *Session) begin(ctx context.Context, stream *mesosapi.Stream, stored str
 	})
 	metrics.Subscriptions.WithLabelValues("subscribed").Inc()
 	metrics.Subscribed.WithLabelValues().Set(1)
+	s.begun.Add(1)
+	s.reconciled.Store(false)
 	s.ledger.Resubscribed()
 	s.economy.resubscribed()
 	s.stream.Store(stream)
