@@ -92,7 +92,9 @@ func (l *Ledger) Batch(agentID string, key PoolKey, ready []types.UID, limit int
 		t.ID, t.ExecutorID, t.Offers = taskinfo.TaskID(t.UID, l.nextAttempt()), b.ExecutorID, b.OfferIDs
 		t.Answered, t.accepted = false, false
 		t.Attempts++
-		t.Last = Status{}
+		if !t.Bound { // of a bound pod it says why its task was lost
+			t.Last = Status{}
+		}
 		l.tasks[t.ID] = t
 		l.move(t, Launching)
 		b.Launches = append(b.Launches, Launch{*t, held})

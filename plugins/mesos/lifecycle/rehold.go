@@ -54,7 +54,8 @@ func (l *Lifecycle) unheld(ctx context.Context, pod *v1.Pod, t ledger.Task) (tim
 // rehold tries to hold a pod's resources with a new task. It returns after how long to look at the pod again.
 func (l *Lifecycle) rehold(ctx context.Context, uid types.UID) time.Duration {
 	logger := klog.FromContext(ctx)
-	if _, ok := l.ledger.Reclaim(uid); !ok {
+	lost, ok := l.ledger.Reclaim(uid)
+	if !ok {
 		return 0
 	}
 	limited, cancel := context.WithTimeout(ctx, l.options.ReholdTimeout)
@@ -89,7 +90,7 @@ func (l *Lifecycle) rehold(ctx context.Context, uid types.UID) time.Duration {
 			"the pod's Mesos task was lost and its resources cannot be held; it is not removed because too many agents have lost tasks at once; to remove such pods annotate %s", l.options.HowToRelease(since))
 		return later
 	}
-	if err := l.remove(ctx, pod, "MesosTaskLost", fmt.Sprintf("the pod's Mesos task was lost (%s) and no room to hold it was offered within %s", t.Last, l.options.ReholdTimeout)); err != nil {
+	if err := l.remove(ctx, pod, "MesosTaskLost", fmt.Sprintf("the pod's Mesos task was lost (%s) and no room to hold it was offered within %s", lost.Last, l.options.ReholdTimeout)); err != nil {
 		logger.Info("Cannot remove a pod yet", "pod", klog.KObj(pod), "err", err)
 		return soon
 	}

@@ -57,7 +57,7 @@ func (s *Stop) Stopped(agents int) (bool, time.Time) {
 	now := s.clock.Now()
 	n := 0
 	for id, at := range s.lost {
-		if now.Sub(at) > stopWindow || at.Before(s.waived) {
+		if now.Sub(at) > stopWindow || !at.After(s.waived) {
 			delete(s.lost, id)
 			continue
 		}
