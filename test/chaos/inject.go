@@ -125,9 +125,11 @@ func (in *injector) actions() map[string]action {
 		"kill-scheduler": in.killScheduler,
 		"stop-scheduler": in.stopScheduler,
 
-		"fail-over": func(_ context.Context, f fault) error {
-			in.begin(f, incident{hides: true})
-			return in.sim.FailOver(mesossim.FailOverOptions{KeepOld: f.variant == "keep-old", Vacancy: f.lasts, Recovery: f.lasts / 2})
+		"fail-over": func(ctx context.Context, f fault) error {
+			in.begin(f, incident{hides: true, newMaster: true})
+			err := in.sim.FailOver(mesossim.FailOverOptions{KeepOld: f.variant == "keep-old", Vacancy: f.lasts, Recovery: f.lasts / 2})
+			pause(ctx, f.lasts+f.lasts/2+50*ms) // no other change of masters before this one is complete
+			return err
 		},
 		"restart-master": func(ctx context.Context, f fault) error { return in.restartMaster(ctx, f, false) },
 		"wipe-registry":  func(ctx context.Context, f fault) error { return in.restartMaster(ctx, f, true) },
@@ -160,7 +162,6 @@ func (in *injector) actions() map[string]action {
 			return nil
 		}),
 		"slow-agent":       in.onAgent(in.slowAgent),
-		"lose-launches":    in.onAgent(in.loseLaunches),
 		"replace-agent":    in.onAgent(in.replaceAgent),
 		"unregister-agent": in.onAgent(in.unregisterAgent),
 		"mark-agent-gone":  in.onAgent(in.markGone),
@@ -225,7 +226,7 @@ func (in *injector) stopScheduler(ctx context.Context, f fault) error {
 }
 
 func (in *injector) restartMaster(ctx context.Context, f fault, wipe bool) error {
-	in.begin(f, incident{hides: true})
+	in.begin(f, incident{hides: true, newMaster: true})
 	in.sim.StopMaster()
 	pause(ctx, f.lasts)
 	return in.sim.StartMaster(wipe)

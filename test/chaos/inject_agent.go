@@ -59,15 +59,6 @@ func (in *injector) slowAgent(ctx context.Context, f fault, h *mesossim.AgentHan
 	return nil
 }
 
-// loseLaunches loses launches between master and agent; the agent then registers again, as it does when a link breaks.
-func (in *injector) loseLaunches(ctx context.Context, f fault, h *mesossim.AgentHandle) error {
-	in.begin(f, incident{hides: true})
-	in.sim.Faults().LoseLaunches(h.Name(), f.n)
-	pause(ctx, f.lasts)
-	h.Disconnect()
-	return nil
-}
-
 // replaceAgent is a host whose agent lost its work folder: it comes back under another id.
 func (in *injector) replaceAgent(ctx context.Context, f fault, h *mesossim.AgentHandle) error {
 	id := h.ID()

@@ -18,6 +18,8 @@ type incident struct {
 	agentID string
 	// dead says that the agent's executors were destroyed with it, without a word to the master.
 	dead bool
+	// newMaster says that the leading master ended, with what only it knew.
+	newMaster bool
 	// hides says that messages between Mesos and the scheduler may be late or lost from now on, or were until now.
 	hides bool
 	// pod is the UID of the pod that was acted on.

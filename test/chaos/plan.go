@@ -80,12 +80,11 @@ var kinds = []kind{
 	{name: "delay-call", weight: 6, numbers: 2, min: 200 * ms, max: 4000 * ms, calls: calls},
 	{name: "rescind-offers", weight: 5},
 
-	{name: "cut-agent", weight: 5, min: 300 * ms, max: 8000 * ms},
+	{name: "cut-agent", weight: 6, min: 300 * ms, max: 8000 * ms},
 	{name: "stop-agent", weight: 3, min: 300 * ms, max: 6000 * ms},
 	{name: "restart-agent", weight: 5, max: 6000 * ms},
 	{name: "disconnect-agent", weight: 2},
 	{name: "slow-agent", weight: 2, min: 1000 * ms, max: 5000 * ms, numbers: 300},
-	{name: "lose-launches", weight: 2, numbers: 2, min: 500 * ms, max: 2000 * ms},
 	{name: "replace-agent", weight: 2, most: 2, max: 2000 * ms},
 	{name: "unregister-agent", weight: 1, most: 1, min: 500 * ms, max: 4000 * ms},
 	{name: "mark-agent-gone", weight: 1, most: 1, min: 500 * ms, max: 4000 * ms},

@@ -105,7 +105,7 @@ func (w *world) unleash(ctx context.Context, seed uint64, length time.Duration) 
 	}
 	violations = w.settle(ctx, settleLimit, w.unsettled)
 	w.journal.notef("settled, but for %d", len(violations))
-	violations = append(violations, w.alive(ctx)...)
+	violations = append(violations, w.settle(ctx, offerLimit, w.alive)...)
 	if len(violations) == 0 {
 		if err := load.clear(ctx); err != nil {
 			return struck, nil, nil, err
@@ -140,7 +140,7 @@ func (w *world) evidence() (*evidence, error) {
 	if e.requests, err = requests(w.c, w.audit, w.namespace); err != nil {
 		return nil, err
 	}
-	e.lives = lives(w.sim.Tasks(), deaths(e.incidents))
+	e.lives = lives(w.sim.Tasks(), e.incidents, tasksOnAgents(w.sim.Executors()))
 	return e, nil
 }
 

@@ -28,17 +28,11 @@ const (
 // unsettled returns how the records of the API server, the master and the agents do not match (I1). Every entry names
 // the pod it is about.
 func (w *world) unsettled() []violation {
-	incidents := w.journal.incidents()
+	onAgents := tasksOnAgents(w.sim.Executors())
 	alive := map[string][]mesossim.Task{}
-	for _, l := range lives(w.sim.Tasks(), deaths(incidents)) {
+	for _, l := range lives(w.sim.Tasks(), w.journal.incidents(), onAgents) {
 		if l.alive() {
 			alive[l.uid] = append(alive[l.uid], l.task)
-		}
-	}
-	onAgents := map[string]string{} // task to agent
-	for _, e := range w.sim.Executors() {
-		for _, id := range e.Tasks {
-			onAgents[id] = e.Agent
 		}
 	}
 	var out []violation
@@ -130,20 +124,17 @@ func (w *world) offersHeld() []violation {
 	return out
 }
 
-// alive is I7 at rest: both schedulers run and one leads.
-func (w *world) alive(ctx context.Context) []violation {
-	leading := 0
+// alive is I7 at rest: both schedulers run, and the framework is one and is subscribed.
+func (w *world) alive() []violation {
 	var out []violation
 	for _, s := range w.schedulers {
 		if !s.Running() {
 			out = append(out, violation{"I7", "", s.Name + " does not run"})
 		}
-		if leads(ctx, s) {
-			leading++
-		}
 	}
-	if leading != 1 {
-		out = append(out, violation{"I7", "", fmt.Sprintf("%d schedulers lead", leading)})
+	frameworks := w.sim.Frameworks()
+	if len(frameworks) != 1 || !frameworks[0].Connected || frameworks[0].Removed {
+		out = append(out, violation{"I7", "", fmt.Sprintf("not one subscribed framework: %+v", frameworks)})
 	}
 	return out
 }

@@ -35,8 +35,9 @@ func final(s mesos.TaskState) bool {
 	return false
 }
 
-// lives turns tasks that were launched into lives. deaths tells when agents (by id) were destroyed with all they ran.
-func lives(tasks []mesossim.Task, deaths map[string]time.Time) []life {
+// lives turns tasks that were launched into lives. onAgents are the tasks that agents know now.
+func lives(tasks []mesossim.Task, incidents []incident, onAgents map[string]string) []life {
+	died := deaths(incidents)
 	var out []life
 	for _, t := range tasks {
 		if t.Launched.IsZero() {
@@ -47,12 +48,32 @@ func lives(tasks []mesossim.Task, deaths map[string]time.Time) []life {
 		if final(t.State) {
 			l.to = ended(t)
 		}
-		if died, ok := deaths[t.AgentID]; ok && died.After(l.from) && (l.alive() || died.Before(l.to)) {
-			l.to = died
+		if at, ok := died[t.AgentID]; ok && at.After(l.from) && (l.alive() || at.Before(l.to)) {
+			l.to = at
+		}
+		if l.alive() && onAgents[t.ID] == "" {
+			// No agent ever had it: it ended with the master that alone knew it.
+			for _, i := range incidents {
+				if i.newMaster && len(t.History) > 0 && i.at.After(t.History[len(t.History)-1].At) {
+					l.to = i.at
+					break
+				}
+			}
 		}
 		out = append(out, l)
 	}
 	slices.SortStableFunc(out, func(a, b life) int { return a.from.Compare(b.from) })
+	return out
+}
+
+// tasksOnAgents are the tasks that agents have queued or launched, with their agents.
+func tasksOnAgents(executors []mesossim.Executor) map[string]string {
+	out := map[string]string{}
+	for _, e := range executors {
+		for _, id := range e.Tasks {
+			out[id] = e.Agent
+		}
+	}
 	return out
 }
 

@@ -15,7 +15,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	debugv1 "github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/debug/v1"
 	"github.com/kube-mesos/kube-mesos-scheduler/test/cluster"
 	"github.com/kube-mesos/kube-mesos-scheduler/test/mesossim"
 )
@@ -204,7 +206,7 @@ func (w *world) setBenched(s *cluster.Scheduler, away bool) {
 func leads(ctx context.Context, s *cluster.Scheduler) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.StatusURL+"/debug/mesos", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.StatusURL+debugv1.Root+"/status", nil)
 	if err != nil {
 		return false
 	}
@@ -213,7 +215,7 @@ func leads(ctx context.Context, s *cluster.Scheduler) bool {
 		return false
 	}
 	defer response.Body.Close()
-	var state struct{ Leading bool }
+	var state debugv1.Status
 	return json.NewDecoder(response.Body).Decode(&state) == nil && state.Leading
 }
 
@@ -237,7 +239,19 @@ func (w *world) end(ctx context.Context) error {
 	background := metav1.DeletePropagationBackground
 	_ = client.AppsV1().Deployments(w.namespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, all)
 	_ = client.BatchV1().Jobs(w.namespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, all)
-	_ = client.CoreV1().Pods(w.namespace).DeleteCollection(ctx, now, all)
+	errs = append(errs, cluster.WaitAtMost(ctx, 40*time.Second, "the end of all pods", func(ctx context.Context) error {
+		_ = client.CoreV1().Pods(w.namespace).DeleteCollection(ctx, now, all)
+		pods, err := client.CoreV1().Pods(w.namespace).List(ctx, all)
+		if err != nil || len(pods.Items) == 0 {
+			return err
+		}
+		for _, pod := range pods.Items {
+			if len(pod.Finalizers) > 0 {
+				_, _ = client.CoreV1().Pods(w.namespace).Patch(ctx, pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			}
+		}
+		return fmt.Errorf("%d are left", len(pods.Items))
+	}))
 	_ = client.CoreV1().Namespaces().Delete(ctx, w.namespace, metav1.DeleteOptions{})
 	for _, node := range w.nodes {
 		_ = client.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{})
