@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kubernetes/pkg/scheduler"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	schedulerperf "k8s.io/kubernetes/test/integration/scheduler_perf"
@@ -34,6 +35,10 @@ type result struct {
 	// CPU and SimulatorCPU are what a measured pod cost the process with the scheduler and the API server, and the simulator.
 	CPU, SimulatorCPU time.Duration
 	Calls             map[string]int
+	// Quantiles are after how long a tenth, half, nine tenths, 99 in a hundred, and all of the pods were bound.
+	Quantiles []time.Duration
+	// Attempts counts scheduling attempts by their result, of all pods.
+	Attempts map[string]float64
 }
 
 // watcher takes the time of the measured pods from the scheduler's own informer.
@@ -43,6 +48,7 @@ type watcher struct {
 
 	mu                 sync.Mutex
 	bound              map[string]bool
+	times              []time.Duration
 	begun, ended       time.Time
 	cpuBegun, simBegun time.Duration
 	cpuUsed, simUsed   time.Duration
@@ -76,6 +82,7 @@ func (w *watcher) see(pod *v1.Pod) {
 		return
 	}
 	w.bound[pod.Name] = true
+	w.times = append(w.times, time.Since(w.begun))
 	if len(w.bound) == w.want {
 		w.ended = time.Now()
 		w.cpuUsed, w.simUsed = cpu(os.Getpid())-w.cpuBegun, w.simCPU()-w.simBegun
@@ -99,6 +106,10 @@ func (w *watcher) result() (*result, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := &result{CPU: w.cpuUsed / time.Duration(w.want), SimulatorCPU: w.simUsed / time.Duration(w.want)}
+	for _, share := range []int{10, 50, 90, 99, 100} {
+		r.Quantiles = append(r.Quantiles, w.times[w.want*share/100-1].Round(time.Millisecond))
+	}
+	r.Attempts = attempts()
 	ended := w.ended
 	if w.sim != nil {
 		state, err := w.sim.state()
@@ -118,6 +129,28 @@ func (w *watcher) result() (*result, error) {
 	}
 	r.PodsPerSecond = float64(w.want) / ended.Sub(w.begun).Seconds()
 	return r, nil
+}
+
+// attempts reads kube-scheduler's own count.
+func attempts() map[string]float64 {
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		return nil
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() != "scheduler_schedule_attempts_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "result" {
+					out[l.GetValue()] += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return out
 }
 
 // environment of a run.
@@ -154,7 +187,10 @@ func BenchmarkRun(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	// The result is written at once: the harness may take its time to end.
+	written := make(chan struct{})
 	go func() {
+		defer close(written)
 		<-watch.done
 		r, err := watch.result()
 		if err != nil {
@@ -184,6 +220,12 @@ func BenchmarkRun(b *testing.B) {
 			return nil
 		}),
 	)
+	select {
+	case <-watch.done:
+		<-written
+	default:
+		b.Error("not all pods were bound")
+	}
 }
 
 // lead makes the plugin's part of the process work, as the command does when it begins to lead.

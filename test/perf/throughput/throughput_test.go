@@ -43,7 +43,8 @@ func compare(t *testing.T, w workload) {
 			if err != nil {
 				t.Fatalf("%s: %v", kind, err)
 			}
-			t.Logf("%s %s: %.1f pods/s, cpu %v/pod, simulator %v/pod, calls %v", w.id(), kind, r.PodsPerSecond, r.CPU, r.SimulatorCPU, r.Calls)
+			t.Logf("%s %s: %.1f pods/s, cpu %v/pod, simulator %v/pod, bound after %v, attempts %v, calls %v",
+				w.id(), kind, r.PodsPerSecond, r.CPU, r.SimulatorCPU, r.Quantiles, r.Attempts, r.Calls)
 			if kind == "stock" {
 				stock = append(stock, r)
 			} else {
