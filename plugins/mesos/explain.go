@@ -40,18 +40,19 @@ func (s *System) explainLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C():
-			s.explainAll(told)
+			queue, snapshot := s.ledger.Queue(), s.ledger.Snapshot()
+			s.explainAll(told, queue, snapshot)
+			s.followPreemptions(ctx, snapshot, queue)
 		}
 	}
 }
 
-func (s *System) explainAll(told map[types.UID]*explained) {
+func (s *System) explainAll(told map[types.UID]*explained, queue []ledger.Waiting, snapshot *ledger.Snapshot) {
 	now := s.clock.Now()
-	snapshot := s.ledger.Snapshot()
 	for _, e := range told {
 		e.waits = false
 	}
-	for _, w := range s.ledger.Queue() {
+	for _, w := range queue {
 		e := told[w.Pod.UID]
 		if e == nil {
 			e = &explained{}

@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
 )
 
 // Filter compares the pod's need with the headroom of the node's agent in the cycle's snapshot. It takes no lock, and
@@ -21,18 +22,31 @@ func (m *Mesos) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, nodeI
 	name := nodeInfo.Node().Name
 	g := c.given[name]
 	reason := c.snapshot.Node(name).FitWith(c.need, m.system.lead, c.now, g.amounts, g.ports)
+	if reason == ledger.Fits && len(g.taken) > 0 && !portsLeft(c.snapshot.Node(name), c.need, g) {
+		reason = ledger.ReasonPorts
+	}
 	if reason == ledger.Fits {
 		return nil
 	}
-	return fwk.NewStatus(codeOf(reason, c.unknown), string(reason))
+	never := c.unknown || c.preempts.off
+	if until, ok := c.preempts.paused[name]; ok && c.now.Before(until) {
+		never = true
+	}
+	return fwk.NewStatus(codeOf(reason, never), string(reason))
+}
+
+// portsLeft says whether nominated pods leave the host ports that a need asks for.
+func portsLeft(v *ledger.View, need resources.Need, g given) bool {
+	free := v.Ports(need).Union(g.ports).Minus(g.taken)
+	return free.HasAll(need.Ports) && free.Count() >= need.AnyPorts+len(need.Ports)
 }
 
 // codeOf says whether evicting pods of the node could help. Only room that was seen to be too small, since offers were
-// last asked for, may cost a victim.
-func codeOf(reason ledger.Reason, unknown bool) fwk.Code {
+// last asked for, may cost a victim, and not where victims were lately of no use (never).
+func codeOf(reason ledger.Reason, never bool) fwk.Code {
 	switch reason {
 	case ledger.ReasonCPUs, ledger.ReasonMem, ledger.ReasonDisk, ledger.ReasonGPUs, ledger.ReasonPorts, ledger.ReasonNoOffer:
-		if !unknown {
+		if !never {
 			return fwk.Unschedulable
 		}
 	}

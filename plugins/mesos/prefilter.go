@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -26,18 +27,21 @@ type cycleState struct {
 	now      time.Time
 	unknown  bool // offers of the role have yet to come: that there are none says nothing
 	given    map[string]given
+	removed  map[types.UID]resources.Need // what removed pods gave back
+	preempts preemptionView
 }
 
 // given is what tasks on a node would give back, or take, if pods were removed or added.
 type given struct {
 	amounts resources.Amounts
 	ports   resources.PortSet
+	taken   resources.PortSet // by nominated pods
 }
 
 // Clone returns a copy whose given can be changed.
 func (c *cycleState) Clone() fwk.StateData {
 	made := *c
-	made.given = maps.Clone(c.given)
+	made.given, made.removed = maps.Clone(c.given), maps.Clone(c.removed)
 	return &made
 }
 
@@ -56,7 +60,7 @@ const (
 )
 
 // PreFilter counts the pod's need, registers the pod as waiting, and takes one snapshot for the whole cycle.
-func (m *Mesos) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (m *Mesos) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	need, err := m.system.needs.of(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
@@ -74,10 +78,12 @@ func (m *Mesos) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if why, settled := m.system.ledger.Settled(pod.UID); !settled {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
-	state.Write(stateKey, &cycleState{
+	c := &cycleState{
 		need: need, snapshot: snapshot, now: m.system.clock.Now(),
-		unknown: m.system.session.Unknown(need.Role), given: map[string]given{},
-	})
+		unknown: m.system.session.Unknown(need.Role), given: map[string]given{}, removed: map[types.UID]resources.Need{},
+	}
+	c.preempts = m.system.enterPreemption(ctx, state, pod, snapshot, need, priority)
+	state.Write(stateKey, c)
 	return nil, nil
 }
 
@@ -101,25 +107,34 @@ func (m *Mesos) give(state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, take 
 	if status != nil {
 		return status
 	}
-	t, held := m.system.ledger.Task(pod.UID)
-	held = held && t.State.Sent() && t.Need.Role == c.need.Role && t.Need.Revocable == c.need.Revocable
-	need := t.Need
-	if !held {
-		if !take || !m.system.ours(pod.Spec.SchedulerName) || pod.Spec.NodeName != "" {
+	name := node.Node().Name
+	g := c.given[name]
+	if !take {
+		t, held := m.system.ledger.Task(pod.UID)
+		if !held || !t.State.Sent() || t.Need.Role != c.need.Role || t.Need.Revocable != c.need.Revocable {
+			return nil
+		}
+		c.removed[pod.UID] = t.Need // the task may end before the pod is added again
+		g.amounts, g.ports = g.amounts.Add(t.Need.Amounts), g.ports.Union(resources.PortsOf(t.Need.Ports...))
+		c.given[name] = g
+		return nil
+	}
+	need, removed := c.removed[pod.UID]
+	delete(c.removed, pod.UID)
+	if !removed {
+		if !m.system.ours(pod.Spec.SchedulerName) || pod.Spec.NodeName != "" {
 			return nil
 		}
 		var err error
-		if need, err = m.system.needs.of(pod); err != nil || need.Role != c.need.Role {
+		if need, err = m.system.needs.of(pod); err != nil || need.Role != c.need.Role || need.Revocable != c.need.Revocable {
 			return nil
 		}
 	}
-	name := node.Node().Name
-	g := c.given[name]
-	ports := resources.PortsOf(need.Ports...)
-	if take {
-		g.amounts, g.ports = g.amounts.Sub(need.Amounts), g.ports.Minus(ports)
+	g.amounts = g.amounts.Sub(need.Amounts)
+	if ports := resources.PortsOf(need.Ports...); removed {
+		g.ports = g.ports.Minus(ports)
 	} else {
-		g.amounts, g.ports = g.amounts.Add(need.Amounts), g.ports.Union(ports)
+		g.taken = g.taken.Union(ports)
 	}
 	c.given[name] = g
 	return nil

@@ -22,6 +22,7 @@ func (m *Mesos) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 	err := m.system.ledger.Claim(lifecycle.PodOf(pod), c.need, nodeName)
 	switch {
 	case err == nil:
+		m.system.preemptions.won(pod)
 		return nil
 	case errors.Is(err, ledger.ErrNoRoom), errors.Is(err, ledger.ErrUnsettled):
 		return fwk.NewStatus(fwk.Unschedulable, err.Error())

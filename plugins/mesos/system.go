@@ -67,11 +67,13 @@ type System struct {
 	history   *history.History
 	debug     *debug.Server
 	gangs     gangs
+
+	preemptions preemptions
 }
 
 // NewSystem returns a System without profiles.
 func NewSystem() *System {
-	return &System{handles: map[string]fwk.Handle{}, clock: clock.RealClock{}}
+	return &System{handles: map[string]fwk.Handle{}, clock: clock.RealClock{}, preemptions: newPreemptions(clock.RealClock{})}
 }
 
 // Times that are no options.

@@ -46,6 +46,17 @@ func (l *Ledger) expireWindow(a *agent, now time.Time) {
 	}
 }
 
+// TasksOfNode returns the records of the pods that have a task on the agent that serves a node.
+func (l *Ledger) TasksOfNode(node string) []Task {
+	l.mu.Lock()
+	a := l.current(node)
+	l.mu.Unlock()
+	if a == nil {
+		return nil
+	}
+	return l.TasksOn(a.id)
+}
+
 // TasksOn returns the records of the pods that have a task on an agent.
 func (l *Ledger) TasksOn(agentID string) []Task {
 	l.mu.Lock()
