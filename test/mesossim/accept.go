@@ -193,10 +193,6 @@ func (a *acceptance) prepare(info *mesos.TaskInfo) *mesos.TaskInfo {
 func (a *acceptance) prepareExecutor(info *mesos.ExecutorInfo) *mesos.ExecutorInfo {
 	out := *info
 	out.Resources = a.inject(info.Resources)
-	if out.Type == mesos.ExecutorInfo_UNKNOWN && out.Command != nil {
-		// Left as it is: an absent type is a custom executor in LAUNCH.
-		out.Type = info.Type
-	}
 	return &out
 }
 

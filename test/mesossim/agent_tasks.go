@@ -3,8 +3,6 @@
 package mesossim
 
 import (
-	"fmt"
-
 	"github.com/gogo/protobuf/proto"
 	"github.com/google/uuid"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -118,10 +116,10 @@ func (a *agent) kill(k killTask) {
 	}
 	switch e.state {
 	case executorRegistering:
-		a.killQueued(f, e, batch, k.task)
+		a.killQueued(f, e, batch)
 	case executorRunning:
 		if batch >= 0 {
-			a.killQueued(f, e, batch, k.task)
+			a.killQueued(f, e, batch)
 			return
 		}
 		e.kill(k.task, k.policy)
@@ -129,7 +127,7 @@ func (a *agent) kill(k killTask) {
 }
 
 // killQueued ends a task that its executor has not been sent. If the executor has nothing else it is shut down.
-func (a *agent) killQueued(f *agentFramework, e *executor, batch int, taskID string) {
+func (a *agent) killQueued(f *agentFramework, e *executor, batch int) {
 	if batch < 0 {
 		return // launched before the agent was restarted, and the executor is not back yet
 	}
@@ -143,7 +141,6 @@ func (a *agent) killQueued(f *agentFramework, e *executor, batch int, taskID str
 		status := a.madeStatus(info.TaskID.Value, e.id, mesos.TASK_KILLED, mesos.REASON_TASK_KILLED_DURING_LAUNCH, text)
 		a.forward(f, status, e)
 	}
-	_ = taskID
 	if len(e.queue) == 0 && len(e.launched) == 0 && e.everLaunched == 0 && e.state == executorRunning {
 		a.shutdown(e)
 	}
@@ -244,5 +241,3 @@ func (a *agent) shutdownAll() {
 		a.shutdownFramework(f.id)
 	}
 }
-
-func (e *executor) String() string { return fmt.Sprintf("%s/%s@%s", e.framework.id, e.id, e.a.name) }

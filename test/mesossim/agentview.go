@@ -237,11 +237,11 @@ func (m *master) dropAgent(v *agentView) {
 		delete(m.byEndpoint, v.agent.endpoint)
 	}
 	m.alloc.removeAgent(v)
-	m.tellFailure(v.id, "", nil)
+	m.tellFailure(v.id)
 }
 
 // tellFailure sends FAILURE{agent} to every connected framework.
-func (m *master) tellFailure(agentID, _ string, _ *int32) {
+func (m *master) tellFailure(agentID string) {
 	for _, f := range m.sortedFrameworks() {
 		f.send(&scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &mesos.AgentID{Value: agentID}}})
 	}
@@ -254,7 +254,7 @@ func (m *master) expireRecovered() {
 		delete(m.recovered, id)
 		delete(m.registry.agents, id)
 		m.registry.unreachable[id] = m.now()
-		m.tellFailure(id, "", nil)
+		m.tellFailure(id)
 	}
 }
 

@@ -112,10 +112,6 @@ func (al *allocator) addFramework(f *framework) {
 	}
 }
 
-func (al *allocator) activated(*framework) { al.request(nil) }
-
-func (al *allocator) removeFramework(*framework) {}
-
 // rolesChanged forgets filters and suppression of roles that the framework has given up. It triggers no run.
 func (al *allocator) rolesChanged(f *framework, old []string) {
 	for _, role := range old {

@@ -16,6 +16,9 @@ import (
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/mesosapi"
 )
 
+// oneShot takes a new connection for each request: a master that was restarted breaks the idle ones.
+var oneShot = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 // obj is JSON.
 type obj = map[string]any
 
@@ -56,7 +59,7 @@ func subscribe(t *testing.T, url string, info obj, more obj) *testFramework {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := oneShot.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +158,7 @@ func post(url, path, stream string, call any) (int, string) {
 	if stream != "" {
 		req.Header.Set("Mesos-Stream-Id", stream)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := oneShot.Do(req)
 	if err != nil {
 		return 0, err.Error()
 	}

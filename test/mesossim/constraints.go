@@ -151,7 +151,7 @@ func regexReason(err error) string {
 	if !ok {
 		return err.Error()
 	}
-	code := strings.TrimSuffix(strings.TrimPrefix(string(e.Code), "missing closing "), "")
+	code := strings.TrimPrefix(string(e.Code), "missing closing ")
 	if e.Code == syntax.ErrMissingParen {
 		code = "missing )"
 	}

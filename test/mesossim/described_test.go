@@ -56,7 +56,7 @@ func TestConformanceDescribed(t *testing.T) {
 }
 
 // plainClient follows no redirects.
-var plainClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+var plainClient = &http.Client{Transport: oneShot.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 func request(t *testing.T, method, url string, body []byte, header http.Header) (*http.Response, string) {
 	t.Helper()
@@ -152,7 +152,6 @@ func describedRemovedIDAfterFailOver(t *testing.T) {
 	if err := c.FailOver(FailOverOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	http.DefaultClient.CloseIdleConnections() // to the old process
 	if again := subscribe(t, c.URL(), info, nil); again.id != f.id {
 		t.Errorf("the next leader: id %q", again.id)
 	}
@@ -221,7 +220,7 @@ func rawSubscribe(t *testing.T, url, accept string) *http.Response {
 	}
 	r.Header.Set("Content-Type", mediaJSON)
 	r.Header.Set("Accept", accept)
-	response, err := http.DefaultClient.Do(r)
+	response, err := oneShot.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +289,7 @@ func describedProtobufExecutor(t *testing.T) {
 		}
 		r.Header.Set("Content-Type", mediaProtobuf)
 		r.Header.Set("Accept", mediaProtobuf)
-		response, err := http.DefaultClient.Do(r)
+		response, err := oneShot.Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}

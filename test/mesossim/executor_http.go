@@ -3,7 +3,6 @@
 package mesossim
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -297,5 +296,3 @@ func (a *agent) subscribe(call *mesosexec.Call, stream *eventStream, generation 
 	a.after(executorHeartbeat, beat)
 	return nil
 }
-
-func (a *agent) String() string { return fmt.Sprintf("agent %s (%s)", a.name, a.id) }

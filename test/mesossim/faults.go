@@ -3,7 +3,6 @@
 package mesossim
 
 import (
-	"fmt"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -215,5 +214,3 @@ func (s *faultState) applyToStream(stream *eventStream) {
 		s.streams = s.streams[1:]
 	}
 }
-
-func (f *CallFault) String() string { return fmt.Sprintf("%+v", *f) }

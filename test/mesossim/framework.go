@@ -160,13 +160,12 @@ func (m *master) subscribe(stream *eventStream, principal string, call *schedule
 	if !f.recovered { // user and checkpoint cannot be changed; the old values win silently
 		merged.User, merged.Checkpoint = f.info.User, f.info.Checkpoint
 	}
-	wasActive, old := f.active, f.stream
+	wasActive := f.active
 	f.stopTimers()
 	if f.connected {
 		f.send(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Framework failed over"}})
 		f.stream.end()
 	}
-	_ = old
 	oldRoles := f.roles
 	f.recovered = false
 	f.setInfo(&merged)
@@ -181,7 +180,7 @@ func (m *master) subscribe(stream *eventStream, principal string, call *schedule
 	m.connect(f, stream, principal, call.SuppressedRoles, constraints)
 	m.alloc.rolesChanged(f, oldRoles)
 	if !wasActive {
-		m.alloc.activated(f)
+		m.alloc.request(nil)
 	}
 	m.tellFrameworkUpdated(f)
 	m.notifyFrameworkUpdated(f)
@@ -287,7 +286,6 @@ func (m *master) removeFramework(f *framework) {
 		}
 	}
 	delete(m.frameworks, f.id)
-	m.alloc.removeFramework(f)
 	m.completed = append(m.completed, f)
 	if len(m.completed) > maxCompletedFramework {
 		m.completed = m.completed[1:]

@@ -47,7 +47,6 @@ func (s *maintenance) unavailability(hostname, ip string) *mesos.Unavailability 
 // updateSchedule is UPDATE_MAINTENANCE_SCHEDULE: offers of the agents concerned are rescinded and made again.
 func (m *master) updateSchedule(schedule mesosmaint.Schedule) {
 	s := m.registry.schedule
-	before := s.windows
 	s.schedule, s.windows = schedule, map[machine]mesos.Unavailability{}
 	for i := range schedule.Windows {
 		w := &schedule.Windows[i]
@@ -55,7 +54,6 @@ func (m *master) updateSchedule(schedule mesosmaint.Schedule) {
 			s.windows[machineOf(&w.MachineIDs[j])] = w.Unavailability
 		}
 	}
-	_ = before
 	for _, v := range m.sortedAgents() {
 		m.rescindAll(v)
 		m.rescindInverse(v)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/mesosapi"
 )
@@ -172,7 +173,22 @@ func (r *replay) request(s *step, a *actor, address string) (*http.Request, cont
 		request.Header.Set("Content-Type", mediaJSON)
 		request.Header.Set("Accept", mediaJSON)
 	}
+	binary := r.protobuf && strings.HasPrefix(s.Who, "F") && s.Send.Body == nil && s.Send.Method == ""
+	if binary {
+		call := &scheduler.Call{}
+		if unmarshalJSON(body, call) == nil { // what is no good call stays JSON
+			if encoded, err := call.Marshal(); err == nil {
+				request.Body = io.NopCloser(bytes.NewReader(encoded))
+				request.ContentLength = int64(len(encoded))
+				request.Header.Set("Content-Type", mediaProtobuf)
+				request.Header.Set("Accept", mediaProtobuf)
+			}
+		}
+	}
 	for k, v := range s.Send.Headers {
+		if binary && (k == "Content-Type" || k == "Accept" && v == mediaJSON) {
+			continue
+		}
 		text, _ := r.b.substitute(v, map[string]bool{}).(string)
 		if k == "Authorization" {
 			text = authorization(text)
@@ -185,7 +201,7 @@ func (r *replay) request(s *step, a *actor, address string) (*http.Request, cont
 	if s.Send.Headers["Mesos-Stream-Id"] != "" && a.auth != "" && s.Answer.Status != http.StatusUnauthorized && request.Header.Get("Authorization") == "" {
 		request.Header.Set("Authorization", a.auth) // only headers that say something new are recorded
 	}
-	if header, ok := s.Send.Headers["Accept"]; s.Send.Method == "" && s.Send.Headers["Content-Type"] != "" && !ok && header == "" {
+	if header, ok := s.Send.Headers["Accept"]; !binary && s.Send.Method == "" && s.Send.Headers["Content-Type"] != "" && !ok && header == "" {
 		request.Header.Del("Accept")
 	}
 	return request, cancel
@@ -296,6 +312,9 @@ func (r *replay) compareAnswer(s *step, a *actor, got answer) {
 		return
 	}
 	for k, v := range want.Headers {
+		if r.protobuf && v == mediaJSON && strings.HasPrefix(s.Who, "F") {
+			v = response.Request.Header.Get("Accept")
+		}
 		have := response.Header.Get(k)
 		if k == "Transfer-Encoding" {
 			have = strings.Join(response.TransferEncoding, ",")
@@ -348,7 +367,15 @@ func (a *actor) listen(response *http.Response, cancel context.CancelFunc) {
 				break
 			}
 			next := arrival{ms: r.clockMs()}
-			if protobuf {
+			event := &scheduler.Event{}
+			if protobuf && r.protobuf {
+				if err := event.Unmarshal(frame); err == nil {
+					err = json.Unmarshal(marshalJSON(event), &next.event)
+					if err != nil {
+						next.event = map[string]any{"type": "UNREADABLE", "text": err.Error()}
+					}
+				}
+			} else if protobuf {
 				next.raw = append([]byte(nil), frame...)
 			} else if err := json.Unmarshal(frame, &next.event); err != nil {
 				next.event = map[string]any{"type": "UNREADABLE", "text": string(frame)}

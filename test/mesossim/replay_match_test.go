@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"regexp"
-	"sort"
 	"strings"
 )
 
@@ -281,6 +280,5 @@ func summary(event map[string]any) string {
 			walk(k, event[k])
 		}
 	}
-	sort.SliceStable(parts, func(i, j int) bool { return false })
 	return fmt.Sprint(event["type"], " ", strings.Join(parts, " "))
 }

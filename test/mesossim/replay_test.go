@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A recording is one file of testdata/recordings: the first line describes the cluster, each further line is a step,
@@ -128,6 +130,7 @@ type replay struct {
 	held     map[int]*heldCall // by step index
 	try      int
 	real     string        // host:port of a real master that is compared, or empty
+	protobuf bool          // frameworks speak protobuf
 	cycle    time.Duration // the allocator's
 
 	mu       sync.Mutex
@@ -140,10 +143,15 @@ type replay struct {
 // replayOnce runs one recording. It returns the differences, and the step of the first.
 func replayOnce(t *testing.T, rec *recording, seed int64) ([]string, int) {
 	t.Helper()
+	return replayAs(t, rec, seed, false)
+}
+
+func replayAs(t *testing.T, rec *recording, seed int64, protobuf bool) ([]string, int) {
+	t.Helper()
 	for i := range rec.steps {
 		rec.steps[i].done = false
 	}
-	r := &replay{rec: rec, try: int(seed), clock: NewTestClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), b: binding{}, actors: map[string]*actor{}, held: map[int]*heldCall{}}
+	r := &replay{rec: rec, try: int(seed), protobuf: protobuf, clock: NewTestClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), b: binding{}, actors: map[string]*actor{}, held: map[int]*heldCall{}}
 	phase := r.phase()
 	options, err := r.options()
 	options.Timing.AllocationInterval = r.cycle
@@ -170,7 +178,44 @@ func replayOnce(t *testing.T, rec *recording, seed int64) ([]string, int) {
 	r.clock.Advance(cycle - time.Duration(phase)*time.Millisecond)
 	r.start = r.clock.Now()
 	r.run()
+	if len(r.failed) > 0 {
+		r.failed = append(r.failed, r.transcripts())
+	}
 	return r.failed, r.failedAt
+}
+
+// transcripts is the difference between what was recorded and what came, for the actor of the first failure.
+func (r *replay) transcripts() string {
+	if r.failedAt == 0 {
+		return ""
+	}
+	who := r.rec.steps[r.failedAt-1].Who
+	a := r.actors[who]
+	if a == nil {
+		return ""
+	}
+	name := func(text string) string { // ids of the replay by their names in the recording
+		for placeholder, id := range r.b {
+			if len(id) > 3 {
+				text = strings.ReplaceAll(text, id, placeholder)
+			}
+		}
+		return text
+	}
+	var recorded, replayed []string
+	for i := range r.rec.steps {
+		if s := &r.rec.steps[i]; s.Who == who && s.Event != nil && s.Event["type"] != "HEARTBEAT" {
+			recorded = append(recorded, fmt.Sprintf("%.1f s %s", float64(s.Ms)/1000, summary(s.Event)))
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, g := range a.got {
+		if g.event != nil && g.event["type"] != "HEARTBEAT" {
+			replayed = append(replayed, fmt.Sprintf("%.1f s %s", float64(g.ms)/1000, name(summary(g.event))))
+		}
+	}
+	return fmt.Sprintf("transcript of %s (-recorded +replayed):\n%s", who, cmp.Diff(recorded, replayed))
 }
 
 // options turns the flags of the recorded processes into options.

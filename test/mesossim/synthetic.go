@@ -82,9 +82,6 @@ func (e *executor) tell(taskID string, state mesos.TaskState, message string, re
 	id := uuid.New()
 	status := &mesos.TaskStatus{TaskID: mesos.TaskID{Value: taskID}, State: state.Enum(), Source: mesos.SOURCE_EXECUTOR.Enum(), Reason: reason,
 		AgentID: &mesos.AgentID{Value: e.a.id}, ExecutorID: &mesos.ExecutorID{Value: e.id}, Timestamp: proto.Float64(seconds(e.a.c.now())), UUID: id[:]}
-	if e.command {
-		status.ExecutorID = &mesos.ExecutorID{Value: e.id}
-	}
 	if message != "" {
 		status.Message = proto.String(message)
 	}
