@@ -79,6 +79,8 @@ func TestManifests(t *testing.T) {
 		require.Equal(t, len(files), strings.Count(out, "schedulerName: "+scheduler), out)
 	})
 
+	t.Run("the chart with other values", func(t *testing.T) { checkChart(ctx, t, c) })
+
 	t.Run("rights", func(t *testing.T) { checkRights(ctx, t, c) })
 	t.Run("rights against those of a kube-scheduler", func(t *testing.T) { compareRights(ctx, t, c) })
 }

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manifests_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/test/cluster"
+)
+
+// chart runs hack/chart, which is Helm's engine in a module of its own.
+func chart(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	root, err := cluster.RepositoryRoot()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"run", "."}, args...)...)
+	cmd.Dir = filepath.Join(root, "hack", "chart")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stderr.String(), err
+	}
+	return stdout.String(), nil
+}
+
+const chartDir = "../../manifests/chart"
+
+func TestChartMakesThePlainManifests(t *testing.T) {
+	out, err := chart(t, "-check", chartDir, "../../manifests")
+	require.NoError(t, err, out)
+}
+
+const otherValues = `
+masters: [https://m1:5050, https://m2:5050]
+namespace: elsewhere
+nodeNamespace: elsewhere-node
+schedulerName: by-mesos
+image: {registry: registry.test/x, tag: v9}
+imagePullSecrets: [{name: pull}]
+replicas: 3
+extraArgs: [--logging-format=json]
+args:
+  roles: [{name: prod/web}]
+  authentication: {principal: kubernetes, secretFile: /etc/mesos/secret}
+secretName: mesos
+executor:
+  args: {idleTimeout: 1h}
+  nodeSelector: {mesos: "yes"}
+podDisruptionBudget: {minAvailable: 2}
+networkPolicy: {egressPorts: [6443, 5051]}
+`
+
+func values(t *testing.T, text string) string {
+	path := filepath.Join(t.TempDir(), "values.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestChartWithOtherValues(t *testing.T) {
+	out, err := chart(t, "-f", values(t, otherValues), chartDir)
+	require.NoError(t, err, out)
+	require.NotContains(t, out, "namespace: kube-mesos")
+	require.NotContains(t, out, "registry.example.com")
+	require.Contains(t, out, "image: registry.test/x/kube-mesos-executor:v9")
+	for _, doc := range strings.Split(out, "\n---\n") {
+		var m corev1.ConfigMap
+		if err := yaml.Unmarshal([]byte(doc), &m); err != nil || m.Kind != "ConfigMap" {
+			continue
+		}
+		args := mesosArgs(t, []byte(m.Data["config.yaml"]))
+		require.Equal(t, []any{"https://m1:5050", "https://m2:5050"}, args["masters"])
+		require.Equal(t, "1h", args["executor"].(map[string]any)["idleTimeout"])
+		require.Equal(t, "elsewhere", args["stateConfigMap"].(map[string]any)["namespace"])
+		require.Equal(t, []any{map[string]any{"name": "prod/web"}}, args["roles"])
+	}
+
+	out, err = chart(t, "-f", values(t, "createNamespaces: false\nexecutor: {install: false}\npodDisruptionBudget: {enabled: false}\nnetworkPolicy: {enabled: false}\n"), chartDir)
+	require.NoError(t, err, out)
+	for _, kind := range []string{"Namespace", "DaemonSet", "PodDisruptionBudget", "NetworkPolicy"} {
+		require.NotContains(t, out, "\nkind: "+kind+"\n")
+	}
+}
+
+func TestChartRefusesWrongValues(t *testing.T) {
+	for name, tt := range map[string]struct{ values, want string }{
+		"no masters":              {"masters: []", "masters"},
+		"a misspelt value":        {"replica: 3", "replica"},
+		"a value of another type": {"replicas: many", "replicas"},
+		"a relative folder":       {"executor: {directory: opt}", "directory"},
+		"an argument twice":       {"args: {masters: [x]}", "args.masters: it has a value of its own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := chart(t, "-f", values(t, tt.values), chartDir)
+			require.Error(t, err)
+			require.Contains(t, out, tt.want)
+		})
+	}
+}
+
+// checkChart has the API server look at what the chart renders with other values than the default ones.
+func checkChart(ctx context.Context, t *testing.T, c *cluster.Cluster) {
+	// An object of a namespace that is not there cannot be tried.
+	text := strings.NewReplacer("namespace: elsewhere", "namespace: "+namespace, "nodeNamespace: elsewhere-node", "nodeNamespace: kube-mesos-node").Replace(otherValues)
+	out, err := chart(t, "-f", values(t, text), chartDir)
+	require.NoError(t, err, out)
+	file := filepath.Join(t.TempDir(), "rendered.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(out), 0o600))
+	_, err = c.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server", "--filename="+file)
+	require.NoError(t, err)
+}
