@@ -17,7 +17,6 @@ import (
 type builtinRunner struct {
 	e        *executor
 	tasks    map[string]*builtinTask
-	ending   bool
 	finished bool
 }
 
@@ -203,7 +202,6 @@ func (r *builtinRunner) terminate(t *builtinTask) {
 
 // shutdown ends all tasks; the executor exits after the last.
 func (r *builtinRunner) shutdown() {
-	r.ending = true
 	live := false
 	for _, t := range r.tasks {
 		if !t.ended {

@@ -30,6 +30,7 @@ func TestConformanceInProtobuf(t *testing.T) {
 			continue
 		}
 		t.Run(rec.ID, func(t *testing.T) {
+			t.Parallel()
 			var best []string
 			reached := -1
 			for seed := int64(1); seed <= seeds; seed++ {
@@ -50,6 +51,7 @@ func TestConformanceInProtobuf(t *testing.T) {
 func TestConformanceRecorded(t *testing.T) {
 	for _, rec := range loadRecordings(t) {
 		t.Run(rec.ID, func(t *testing.T) {
+			t.Parallel()
 			recordedTally.all.Add(1)
 			var best []string // of the try that came furthest
 			reached := -1

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sort"
 	"strconv"
 	"strings"
@@ -403,13 +404,15 @@ func (r *replay) settle() {
 		return
 	}
 	deadline := time.Now().Add(4 * time.Second)
-	for quiet := 0; quiet < 2; {
+	for quiet, looks := 0, 0; quiet < 2; looks++ {
 		if r.quiet() {
 			quiet++
 		} else {
 			quiet = 0
 		}
-		if quiet < 2 {
+		if looks < 50 {
+			runtime.Gosched()
+		} else {
 			time.Sleep(50 * time.Microsecond)
 		}
 		if time.Now().After(deadline) {
