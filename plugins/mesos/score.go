@@ -14,10 +14,12 @@ import (
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
 )
 
-// Shares of the score, in points: how full the agent is, whether a launch batch is open on it, and whether a
-// maintenance window is announced or GPUs would be kept from pods that want them.
+// Shares of the score, in points: how full the agent is, whether the pod could be launched there at once or has to wait for
+// the rest of an accepted offer to come back, whether a launch batch is open on it, and whether a maintenance window is
+// announced or GPUs would be kept from pods that want them.
 const (
-	sharePoints = 80
+	sharePoints = 50
+	readyPoints = 30
 	openPoints  = 10
 	calmPoints  = 10
 )
@@ -49,6 +51,9 @@ func score(v *ledger.View, need resources.Need, strategy config.ScoringStrategyT
 	share := sharePoints * (part(free.CPUs, total.CPUs) + part(free.Mem, total.Mem)) / (2 * whole)
 	if strategy == config.MostAllocated {
 		share = sharePoints - share
+	}
+	if v.Ready(need) {
+		share += readyPoints
 	}
 	if open {
 		share += openPoints

@@ -40,6 +40,7 @@ type View struct {
 type poolView struct {
 	PoolKey
 	headroom, total resources.Amounts
+	ready           resources.Amounts // of headroom, what live offers hold: it need not be waited for
 	ports           resources.PortSet
 	offers          int // live or expected
 	open            bool
@@ -150,7 +151,13 @@ func (l *Ledger) viewOf(a *agent, now time.Time) *View {
 	v := &View{AgentID: a.id, Node: a.node, Trouble: a.trouble, Unavailable: a.unavailable, Grew: a.grew, Offers: len(a.offers), pools: make([]poolView, 0, len(a.pools))}
 	for key, p := range a.pools {
 		pv := poolView{PoolKey: key, headroom: p.headroom(l.options.Executor.Amounts, now), ports: p.freePorts(now), open: !p.claimed.IsZero()}
-		pv.total = p.offered.Amounts
+		pv.total, pv.ready = p.offered.Amounts, p.offered.Amounts.Sub(p.claimed)
+		switch p.executor.phase {
+		case noExecutor:
+			pv.ready = pv.ready.Sub(l.options.Executor.Amounts)
+		case executorLaunching:
+			pv.ready = resources.Amounts{} // its answer has to come first
+		}
 		for _, o := range a.offers {
 			if o.role == key.Role {
 				pv.offers++
@@ -239,6 +246,13 @@ func (v *View) Room(need resources.Need) (total, free resources.Amounts, open bo
 		return p.total, p.headroom, p.open
 	}
 	return resources.Amounts{}, resources.Amounts{}, false
+}
+
+// Ready says whether a claim for a need could be launched at once: live offers hold it, beside the claims that stand on them
+// already, and no answer has to be waited for.
+func (v *View) Ready(need resources.Need) bool {
+	p := v.pool(poolOf(need))
+	return p != nil && !need.Amounts.IsZero() && need.Amounts.FitsIn(p.ready)
 }
 
 // Ports returns the free ports for a need's role.

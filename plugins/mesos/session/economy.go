@@ -334,7 +334,8 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 	agents := time.Duration(e.ledger.AgentCount())
 	gap := max(reviveAtLeast, 5*r.latency, revivePerAgents*agents/1000)
 	cause := r.suppressed || since.After(r.revived) || r.accepted.After(r.revived) || now.Sub(r.revived) >= reviveRepeat && !r.answered.After(r.revived)
-	revive := (hungry || short) && cause && now.Sub(r.revived) >= gap && (r.suppressed || !e.enough(role, hungry, useful))
+	// What stands behind claims has to come back in any case; for pods that wait, what is held may be enough.
+	revive := (hungry || short) && cause && now.Sub(r.revived) >= gap && (r.suppressed || short || !e.enough(role, useful))
 	idle := now.Sub(r.active) >= e.options.Economy.IdleAfter
 	suppress := idle && !r.suppressed
 	e.mu.Unlock()
@@ -371,10 +372,7 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 }
 
 // enough says whether what is held can serve the waiting pods of a role, so that nothing more need be asked for.
-func (e *economy) enough(role string, hungry bool, useful map[string]bool) bool {
-	if !hungry {
-		return false
-	}
+func (e *economy) enough(role string, useful map[string]bool) bool {
 	for _, o := range e.ledger.Offers() {
 		if o.Role == role && useful[o.AgentID] {
 			return true
