@@ -131,6 +131,16 @@ func (l *Ledger) Connected() bool {
 	return l.connected
 }
 
+// Subscription returns the number of the present subscription, 0 if there is none.
+func (l *Ledger) Subscription() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.connected {
+		return 0
+	}
+	return l.subscription
+}
+
 // touch notes that an agent's view has changed.
 func (l *Ledger) touch(a *agent) { l.dirty[a.id] = a }
 

@@ -465,6 +465,32 @@ func TestKeptPods(t *testing.T) {
 	})
 }
 
+// I4: while no master can offer room, or another one has just begun to, nobody is removed for want of it.
+func TestNoPodIsRemovedWithoutASubscription(t *testing.T) {
+	f := setUp(t)
+	f.running("p")
+	f.lose("p")
+	f.launch = func(context.Context, types.UID) (ledger.Task, error) {
+		f.book.SetConnected(false)
+		f.book.SetConnected(true)
+		return ledger.Task{}, errors.New("no room")
+	}
+	f.handle("p")
+	f.wants()
+	f.book.SetConnected(false)
+	f.launch = func(context.Context, types.UID) (ledger.Task, error) {
+		t.Error("launched without a subscription")
+		return ledger.Task{}, nil
+	}
+	f.clock.Step(time.Hour)
+	f.tendLost()
+	f.handle("p")
+	f.wants()
+	if got := f.task("p").State; got != ledger.Unheld {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestUnreachableTimeout(t *testing.T) {
 	f := setUp(t)
 	f.options.UnreachableTimeout = time.Hour

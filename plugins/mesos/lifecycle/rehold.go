@@ -24,8 +24,8 @@ func (l *Lifecycle) unheld(ctx context.Context, pod *v1.Pod, t ledger.Task) (tim
 	}
 	need, _ := l.options.NeedOf(pod) // an error is about the role, which the record has
 	l.ledger.Resize(pod.UID, need.Amounts)
-	if !l.mesos.Reconciled() {
-		return soon, nil // a task of the pod may turn up yet
+	if !l.mesos.Reconciled() || !l.ledger.Connected() {
+		return soon, nil // a task of the pod may turn up yet; and silence is no lack of room
 	}
 	node, err := l.options.Nodes.Get(t.Node)
 	if err != nil || !ready(node) {
@@ -58,6 +58,7 @@ func (l *Lifecycle) rehold(ctx context.Context, uid types.UID) time.Duration {
 	if !ok {
 		return 0
 	}
+	subscription := l.ledger.Subscription()
 	limited, cancel := context.WithTimeout(ctx, l.options.ReholdTimeout)
 	defer cancel()
 	t, err := l.launcher.Launch(limited, uid)
@@ -74,6 +75,9 @@ func (l *Lifecycle) rehold(ctx context.Context, uid types.UID) time.Duration {
 	now, ok := l.ledger.Task(uid)
 	if !ok || now.State != ledger.Unheld {
 		return later
+	}
+	if subscription == 0 || l.ledger.Subscription() != subscription {
+		return soon // no master could offer room all the time
 	}
 	// Not all that lost their tasks can stay: the least important and youngest goes first and makes room.
 	if victim := l.leastImportant(now); victim != uid {
