@@ -58,6 +58,8 @@ type pool struct {
 	offered  resources.Offered // the sum of the live offers
 	expected resources.Offered // rests of accepted offers that have not been offered again yet
 	until    time.Time         // when expected stops to count
+	last     resources.Amounts // what was offered when an offer last came, at lastAt; for people
+	lastAt   time.Time
 	claimed  resources.Amounts // of Claimed and Unheld tasks
 	ports    map[int32]int     // ports of those, with how many claim each
 	executor executor
@@ -337,6 +339,9 @@ type PoolInfo struct {
 	Offered, Claimed, Headroom resources.Amounts
 	Ports                      resources.PortSet
 	Executor                   string
+	// Last is what was offered when an offer last came, at LastAt.
+	Last   resources.Amounts
+	LastAt time.Time
 }
 
 // AgentCount returns how many agents are known.
@@ -360,7 +365,7 @@ func (l *Ledger) Agents() []AgentInfo {
 		for key, p := range a.pools {
 			info.Pools = append(info.Pools, PoolInfo{
 				PoolKey: key, Offered: p.offered.Amounts, Claimed: p.claimed,
-				Headroom: p.headroom(l.options.Executor.Amounts, now), Ports: p.freePorts(now), Executor: p.executor.id,
+				Headroom: p.headroom(l.options.Executor.Amounts, now), Ports: p.freePorts(now), Executor: p.executor.id, Last: p.last, LastAt: p.lastAt,
 			})
 		}
 		out = append(out, info)

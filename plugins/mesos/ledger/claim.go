@@ -99,8 +99,10 @@ func (l *Ledger) Bound(uid types.UID, taskID string) bool {
 		l.move(t, Unheld)
 		return true
 	}
+	if !t.Bound {
+		l.observe(WasBound, t, t.State, t.ChangedAt)
+	}
 	t.Bound = true
-	l.observe(WasBound, t, t.State, t.ChangedAt)
 	t.changed()
 	return true
 }

@@ -82,6 +82,7 @@ func (l *Ledger) addOffer(o *mesos.Offer, node string, now time.Time) {
 		}
 		p := a.pool(key)
 		p.offered.Join(*kept.part(revocable))
+		p.last, p.lastAt = p.offered.Amounts, now
 		p.expected = resources.Offered{} // what was on its way back is part of this offer, or somebody else's
 		l.adoptExecutor(a, key, o.ExecutorIDs)
 	}

@@ -44,6 +44,8 @@ type poolView struct {
 	ports           resources.PortSet
 	offers          int // live or expected
 	open            bool
+	last            resources.Amounts // of the last offers, for people
+	lastAt          time.Time
 }
 
 // Reason says why a need does not fit. The set is small and has no amounts in it, since kube-scheduler makes a histogram
@@ -151,6 +153,7 @@ func (l *Ledger) viewOf(a *agent, now time.Time) *View {
 	v := &View{AgentID: a.id, Node: a.node, Trouble: a.trouble, Unavailable: a.unavailable, Grew: a.grew, Offers: len(a.offers), pools: make([]poolView, 0, len(a.pools))}
 	for key, p := range a.pools {
 		pv := poolView{PoolKey: key, headroom: p.headroom(l.options.Executor.Amounts, now), ports: p.freePorts(now), open: !p.claimed.IsZero()}
+		pv.last, pv.lastAt = p.last, p.lastAt
 		pv.total, pv.ready = p.offered.Amounts, p.offered.Amounts.Sub(p.claimed)
 		switch p.executor.phase {
 		case noExecutor:
