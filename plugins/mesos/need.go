@@ -29,6 +29,7 @@ type needs struct {
 	floor      resources.Amounts
 	revocable  bool
 	gpus       bool
+	limits     bool // Mesos is told of pods' limits
 	roles      []role
 	namespaces corelisters.NamespaceLister
 }
@@ -36,7 +37,7 @@ type needs struct {
 func newNeeds(args *config.MesosArgs, namespaces corelisters.NamespaceLister) (*needs, error) {
 	n := &needs{
 		floor:      amounts(args.MinimumTaskResources.CPU, args.MinimumTaskResources.Memory),
-		namespaces: namespaces, revocable: args.Revocable, gpus: args.GPUs,
+		namespaces: namespaces, revocable: args.Revocable, gpus: args.GPUs, limits: args.TaskLimits == config.TaskLimitsFromPod,
 	}
 	for _, r := range args.Roles {
 		made := role{name: r.Name}
@@ -58,6 +59,9 @@ func (n *needs) of(pod *v1.Pod) (resources.Need, error) {
 	need := resources.NeedOf(pod, n.floor)
 	if n.gpus {
 		need.GPUs = resources.GPUsOf(pod)
+	}
+	if n.limits {
+		need.Limits = resources.LimitsOf(pod, need.Amounts)
 	}
 	var err error
 	if need.Role, err = n.role(pod); err != nil {

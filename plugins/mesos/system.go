@@ -159,7 +159,7 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 	}, s.ledger)
 	s.launcher = launcher.New(launcher.Options{
 		Clock: s.clock, Executor: executor, Window: args.BatchWindow.Duration, MaxTasks: int(args.MaxBatchTasks),
-		Timeout: args.LaunchTimeout.Duration, Backing: backing, Retries: int(args.LaunchRetries),
+		Timeout: args.LaunchTimeout.Duration, Backing: backing, Retries: int(args.LaunchRetries), OnLimitsRefused: s.limitsRefused,
 	}, s.ledger, s.session)
 	s.lifecycle = lifecycle.New(lifecycle.Options{
 		Clock: s.clock, Client: handle.ClientSet(), Pods: pods.Informer(), Nodes: s.nodes, Recorder: s.recorder(handle.EventRecorder()),
@@ -294,6 +294,15 @@ func (s *System) bound() int {
 		}
 	}
 	return n
+}
+
+// limitsRefused tells that an agent enforces no limits.
+func (s *System) limitsRefused(t ledger.Task) {
+	klog.Background().Info("A Mesos agent refuses tasks with limits; its tasks are launched without them", "agent", t.AgentID, "node", t.Node, "status", t.Last)
+	if pod, err := s.pods.Pods(t.Namespace).Get(t.Name); err == nil {
+		s.recorder(s.handleOf(pod).EventRecorder()).Eventf(pod, nil, v1.EventTypeWarning, "MesosTaskLimitsRefused", "Binding",
+			"the Mesos agent of node %s refuses tasks with limits (%s); tasks are launched there without them, the kubelet enforces the pods' limits all the same", t.Node, cutString(t.Last.Message, 300))
+	}
 }
 
 // usable says whether a node exists and is not cordoned: pods can be put there at all.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -46,6 +47,8 @@ type Options struct {
 	Backing time.Duration
 	// Retries is how often a launch that failed before the executor had it is tried again on fresh offers.
 	Retries int
+	// OnLimitsRefused hears when an agent first refuses a task because of its limits. It must not block.
+	OnLimitsRefused func(t ledger.Task)
 }
 
 // ErrLaunch is the kind of every error that says that no task holds the pod's resources.
@@ -59,6 +62,8 @@ type Launcher struct {
 	ready   chan claim
 	kick    chan struct{}
 	sending *semaphore.Weighted
+	// unlimited has the agents that refuse limits.
+	unlimited sync.Map
 }
 
 // agentPool names the claims that can share an ACCEPT.
@@ -190,6 +195,9 @@ func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {
 			Namespace: t.Namespace, Name: t.Name, UID: string(t.UID), Node: t.Node,
 			GraceSeconds: int64(t.Grace / time.Second), Ports: t.Need.Ports, Bound: t.Bound,
 		}, launch.Resources, info)
+		if _, refuses := l.unlimited.Load(t.AgentID); !refuses {
+			tasks[i].Limits = t.Need.Limits.TaskLimits()
+		}
 	}
 	err := l.mesos.Accept(ctx, b.OfferIDs, tasks)
 	outcome := "processed"
@@ -233,6 +241,7 @@ func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, erro
 		case t.State.Live():
 			return t, nil
 		case t.State == ledger.Terminal || t.State == ledger.Unheld:
+			l.noteLimits(t)
 			if retries++; retries > l.options.Retries || !retryable(t.Last) || !l.retry(t) {
 				return t, fmt.Errorf("%w: %s", ErrLaunch, t.Last)
 			}
@@ -276,6 +285,16 @@ func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, erro
 	}
 }
 
+// noteLimits remembers an agent that refuses limits: its tasks are launched without from now on.
+func (l *Launcher) noteLimits(t ledger.Task) {
+	if !ledger.LimitsRefused(t.Last) {
+		return
+	}
+	if _, known := l.unlimited.LoadOrStore(t.AgentID, true); !known && l.options.OnLimitsRefused != nil {
+		l.options.OnLimitsRefused(t)
+	}
+}
+
 // retry makes the record of a failed attempt a claim again.
 func (l *Launcher) retry(t ledger.Task) bool {
 	if t.State == ledger.Unheld {
@@ -306,7 +325,7 @@ func retryable(s ledger.Status) bool {
 	case mesos.TASK_DROPPED:
 		return true
 	case mesos.TASK_ERROR:
-		return strings.Contains(s.Message, notEnough)
+		return strings.Contains(s.Message, notEnough) || ledger.LimitsRefused(s)
 	case mesos.TASK_GONE, mesos.TASK_UNKNOWN, mesos.TASK_LOST:
 		// A lost ACCEPT, settled after the fence; or the agent's word that it never had the task.
 		return s.Reason == mesos.REASON_RECONCILIATION || s.Reason == mesos.REASON_INVALID_OFFERS

@@ -250,7 +250,10 @@ func (l *Ledger) end(t *Task, a *agent, s Status) Effect {
 		if s.Source == mesos.SOURCE_EXECUTOR {
 			l.executorSeen(a, t.ExecutorID)
 		}
-		if endsExecutor(s) {
+		switch {
+		case s.State == mesos.TASK_DROPPED && LimitsRefused(s):
+			l.neverStarted(a, t.ExecutorID)
+		case endsExecutor(s):
 			l.executorEnded(a, t.ExecutorID)
 		}
 		l.unstartedExecutor(a, t.ExecutorID)

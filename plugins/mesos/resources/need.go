@@ -25,6 +25,8 @@ type Need struct {
 	Role string
 	// Revocable says that the pod takes revocable resources, and only those.
 	Revocable bool
+	// Limits are what Mesos is told of the pod's limits, 0 where there is none.
+	Limits Amounts
 }
 
 // String writes the need as Mesos does: `cpus:0.5;mem:128;ports:[31000-31000]`.
