@@ -171,7 +171,7 @@ func (c *Cluster) broadcast() {
 }
 
 // Wait returns when condition holds; it is evaluated first at once and then whenever the state of the cluster has changed,
-// without any lock held. The error tells that ctx or the cluster ended before.
+// without any lock held; changes within a millisecond count as one. The error tells that ctx or the cluster ended before.
 func (c *Cluster) Wait(ctx context.Context, condition func() bool) error {
 	for {
 		c.mu.Lock()
@@ -186,6 +186,11 @@ func (c *Cluster) Wait(ctx context.Context, condition func() bool) error {
 			return fmt.Errorf("waiting for a state of the cluster: %w", context.Cause(ctx))
 		case <-c.ctx.Done():
 			return errors.New("waiting for a state of the cluster: it was closed")
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+		case <-c.ctx.Done():
 		}
 	}
 }

@@ -34,7 +34,8 @@ type CallFault struct {
 
 // An UpdateFault strikes status updates on their way to a framework.
 type UpdateFault struct {
-	// Match chooses updates; nil means those that the master makes up itself (without uuid).
+	// Match chooses updates; nil means those that the master makes up itself (without uuid). It runs under the cluster's lock
+	// and must not call the cluster.
 	Match func(frameworkID string, status *mesos.TaskStatus) bool
 	// Times is how often it strikes; 0 means once, -1 always.
 	Times int
