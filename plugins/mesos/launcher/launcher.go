@@ -116,9 +116,8 @@ func (q *queue) drop(b *ledger.Batch) {
 
 // Run forms batches until ctx ends. It returns when every ACCEPT in flight has been answered or given up.
 func (l *Launcher) Run(ctx context.Context) {
-	queues := map[agentPool]*queue{}
-	timer := l.options.Clock.NewTimer(time.Hour)
-	defer timer.Stop()
+	f := forming{Launcher: l, queues: map[agentPool]*queue{}, timer: l.options.Clock.NewTimer(time.Hour)}
+	defer f.timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -126,63 +125,81 @@ func (l *Launcher) Run(ctx context.Context) {
 			_ = l.sending.Acquire(context.WithoutCancel(ctx), maxSending)
 			return
 		case c := <-l.ready:
-			q := queues[c.agentPool]
-			if q == nil {
-				q = &queue{closes: l.options.Clock.Now().Add(l.options.Window)}
-				queues[c.agentPool] = q
-			}
-			if !slices.Contains(q.uids, c.uid) { // who waits for long asks again
-				q.uids = append(q.uids, c.uid)
-			}
+			f.add(ctx, c)
 		case <-l.kick:
-		case <-timer.C():
+			f.all(ctx)
+		case <-f.timer.C():
+			f.all(ctx)
 		}
-		l.form(ctx, queues, timer)
 	}
 }
 
-// form launches what can be launched of the closed batches and sets the timer for the next one to close.
-func (l *Launcher) form(ctx context.Context, queues map[agentPool]*queue, timer clock.Timer) {
-	now := l.options.Clock.Now()
-	next := time.Hour
-	for key, q := range queues {
-		if wait := q.closes.Sub(now); wait > 0 {
-			next = min(next, wait)
-			continue
-		}
-		for len(q.uids) > 0 {
-			if !l.sending.TryAcquire(1) {
-				next = min(next, l.options.Window+time.Millisecond)
-				break
-			}
-			b := l.ledger.Batch(key.agent, key.pool, q.uids, l.options.MaxTasks)
-			if b == nil {
-				l.sending.Release(1)
-				break
-			}
-			q.drop(b) // before it is sent: should it be refused at once, the pods queue themselves again
-			go func() {
-				defer l.sending.Release(1)
-				l.send(ctx, b)
-				l.Kick()
-			}()
-		}
-		if q.uids = l.stillClaimed(q.uids, key); len(q.uids) == 0 {
-			delete(queues, key)
-		}
-	}
-	timer.Reset(next)
+// forming is what Run's goroutine knows.
+type forming struct {
+	*Launcher
+	queues map[agentPool]*queue
+	timer  clock.Timer
+	fires  time.Time // when the timer does; zero if nothing waits for it
 }
 
-// stillClaimed drops what is launched, released or gone.
-func (l *Launcher) stillClaimed(uids []types.UID, key agentPool) []types.UID {
-	kept := uids[:0]
-	for _, uid := range uids {
-		if t, ok := l.ledger.Task(uid); ok && t.State == ledger.Claimed && t.AgentID == key.agent {
-			kept = append(kept, uid)
-		}
+// add puts a claim into its queue. It looks at no other queue: a claim changes nothing for them.
+func (f *forming) add(ctx context.Context, c claim) {
+	now := f.options.Clock.Now()
+	q := f.queues[c.agentPool]
+	if q == nil {
+		q = &queue{closes: now.Add(f.options.Window)}
+		f.queues[c.agentPool] = q
 	}
-	return kept
+	if !slices.Contains(q.uids, c.uid) { // who waits for long asks again
+		q.uids = append(q.uids, c.uid)
+	}
+	f.wakeAt(f.form(ctx, c.agentPool, q, now), now)
+}
+
+// all launches what can be launched of all closed batches.
+func (f *forming) all(ctx context.Context) {
+	now := f.options.Clock.Now()
+	f.fires = time.Time{}
+	for key, q := range f.queues {
+		f.wakeAt(f.form(ctx, key, q, now), now)
+	}
+}
+
+// wakeAt makes the timer fire at a time, unless it will before.
+func (f *forming) wakeAt(at, now time.Time) {
+	if !at.IsZero() && (f.fires.IsZero() || at.Before(f.fires)) {
+		f.fires = at
+		f.timer.Reset(at.Sub(now))
+	}
+}
+
+// form launches what can be launched of a queue whose batch is closed. It returns when to look at it again; zero if that is
+// when something happens.
+func (f *forming) form(ctx context.Context, key agentPool, q *queue, now time.Time) (again time.Time) {
+	if q.closes.After(now) {
+		return q.closes
+	}
+	for len(q.uids) > 0 {
+		if !f.sending.TryAcquire(1) {
+			again = now.Add(f.options.Window + time.Millisecond)
+			break
+		}
+		b := f.ledger.Batch(key.agent, key.pool, q.uids, f.options.MaxTasks)
+		if b == nil {
+			f.sending.Release(1)
+			break
+		}
+		q.drop(b) // before it is sent: should it be refused at once, the pods queue themselves again
+		go func() {
+			defer f.sending.Release(1)
+			f.send(ctx, b)
+			f.Kick()
+		}()
+	}
+	if q.uids = f.ledger.StillClaimed(key.agent, q.uids); len(q.uids) == 0 {
+		delete(f.queues, key)
+	}
+	return again
 }
 
 func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {

@@ -43,8 +43,8 @@ func (l *Ledger) Batch(agentID string, key PoolKey, ready []types.UID, limit int
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.agents[agentID]
-	if a == nil || !l.connected {
-		return nil
+	if a == nil || !l.connected || len(a.offers) == 0 {
+		return nil // the common case while the rest of an accepted offer is on its way
 	}
 	p := a.pool(key)
 	if p.executor.phase == executorLaunching {
@@ -102,6 +102,16 @@ func (l *Ledger) Batch(agentID string, key PoolKey, ready []types.UID, limit int
 	l.use(a, b.ExecutorID, len(b.Launches))
 	l.consume(a, offers, b, room)
 	return b
+}
+
+// StillClaimed returns those of uids, in order, whose claims on an agent are still to be launched. It works in place.
+func (l *Ledger) StillClaimed(agentID string, uids []types.UID) []types.UID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(uids, func(uid types.UID) bool {
+		t := l.claims[uid]
+		return t == nil || t.AgentID != agentID
+	})
 }
 
 // choose picks the claims that fit into room, bound pods first.

@@ -14,7 +14,8 @@ import (
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
 )
 
-// Waiting is a pod that has been tried, or is about to be, and holds no claim.
+// Waiting is a pod that has been tried, or is about to be, and holds no claim. It is never changed once it is in the book: a
+// change puts another one in its place.
 type Waiting struct {
 	Pod *v1.Pod
 	// Kind is the same for pods that ask for the same: one need, and the same rules about nodes.
@@ -40,12 +41,7 @@ func (l *Ledger) Wait(pod *v1.Pod, need resources.Need, priority int32) *Snapsho
 		return snapshot
 	}
 	now := l.options.Clock.Now()
-	w := l.waiting[pod.UID]
-	if w == nil {
-		w = &Waiting{Since: now}
-		l.waiting[pod.UID] = w
-	}
-	w.set(pod, need, priority)
+	w := l.wait(pod, need, priority, now)
 	w.Tried, w.TriedAt = snapshot.Version, now
 	return snapshot
 }
@@ -58,20 +54,21 @@ func (l *Ledger) Expect(pod *v1.Pod, need resources.Need, priority int32) {
 	if l.pods[pod.UID] != nil {
 		return
 	}
-	w := l.waiting[pod.UID]
-	if w == nil {
-		w = &Waiting{Since: l.options.Clock.Now()}
-		l.waiting[pod.UID] = w
-	}
-	w.set(pod, need, priority)
-	w.Tried = 0
+	l.wait(pod, need, priority, l.options.Clock.Now()).Tried = 0
 }
 
-func (w *Waiting) set(pod *v1.Pod, need resources.Need, priority int32) {
+// wait puts a record of a pod in the book, which the caller may complete under the same hold of the lock.
+func (l *Ledger) wait(pod *v1.Pod, need resources.Need, priority int32, now time.Time) *Waiting {
+	w := &Waiting{Since: now}
+	if old := l.waiting[pod.UID]; old != nil {
+		*w = *old
+	}
 	if w.Pod == nil || w.Pod.ResourceVersion != pod.ResourceVersion {
 		w.Kind = kindOf(pod, need)
 	}
 	w.Pod, w.Need, w.Priority = pod, need, priority
+	l.waiting[pod.UID] = w
+	return w
 }
 
 // kindOf tells pods apart that ask for different things. Pods of one workload are of one kind.
@@ -101,13 +98,23 @@ func (l *Ledger) NotWaiting(uid types.UID) {
 
 // Queue returns the waiting pods, those of higher priority first, then the ones that wait longer.
 func (l *Ledger) Queue() []Waiting {
+	waiters := l.Waiters()
+	out := make([]Waiting, len(waiters))
+	for i, w := range waiters {
+		out[i] = *w
+	}
+	return out
+}
+
+// Waiters is Queue without copies: what it returns must not be changed.
+func (l *Ledger) Waiters() []*Waiting {
 	l.mu.Lock()
-	out := make([]Waiting, 0, len(l.waiting))
+	out := make([]*Waiting, 0, len(l.waiting))
 	for _, w := range l.waiting {
-		out = append(out, *w)
+		out = append(out, w)
 	}
 	l.mu.Unlock()
-	slices.SortFunc(out, func(a, b Waiting) int {
+	slices.SortFunc(out, func(a, b *Waiting) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since), cmp.Compare(a.Pod.UID, b.Pod.UID))
 	})
 	return out
@@ -120,7 +127,9 @@ func (l *Ledger) Woken(uids []types.UID, version uint64) {
 	now := l.options.Clock.Now()
 	for _, uid := range uids {
 		if w := l.waiting[uid]; w != nil {
-			w.Woken, w.WokenFor = now, version
+			woken := *w
+			woken.Woken, woken.WokenFor = now, version
+			l.waiting[uid] = &woken
 		}
 	}
 }

@@ -45,6 +45,10 @@ const (
 	wokenPause      = time.Second            // before a pod is woken again for the same room
 	useless         = time.Second            // how long an offer is kept to see whether it is of use
 	maxKinds        = 512                    // kinds of waiting pods that are looked at in one round
+	roundGap        = 10 * time.Millisecond  // between two rounds
+	roundShare      = 10                     // a round is followed by a pause of so many times its own time
+	trying          = 10 * time.Millisecond  // a pod tried within this time is most likely in its scheduling cycle still
+	lookEvery       = 250 * time.Millisecond // between looks for offers to decline, and reports
 	inverseRefuse   = 30 * time.Second       // before Mesos repeats an inverse offer: that it does shows that the window stands
 )
 
@@ -53,6 +57,8 @@ const (
 type economy struct {
 	*Session
 	wake chan struct{}
+
+	reported time.Time // of the loop alone
 
 	mu      sync.Mutex
 	roles   map[string]*roleState
@@ -68,6 +74,7 @@ type roleState struct {
 	answered   time.Time     // when offers last came
 	latency    time.Duration // of the last REVIVE
 	accepted   time.Time     // when an ACCEPT was last sent
+	looked     time.Time     // when offers to decline were last looked for
 }
 
 func newEconomy(s *Session) *economy {
@@ -177,21 +184,28 @@ func (s *Session) Unknown(role string) bool {
 	return r == nil || r.suppressed || !r.answered.After(r.revived) && s.options.Clock.Since(r.revived) < allocation
 }
 
+// run works in rounds. Between two of them is a pause, so that however much happens and however many pods wait, the economy
+// takes a small share of one core.
 func (e *economy) run(ctx context.Context) error {
 	ticker := e.options.Clock.NewTicker(tick)
 	defer ticker.Stop()
+	var notBefore time.Time
 	for {
+		least := time.Duration(0)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C():
 		case <-e.wake:
-			// Offers often come in several events; one round serves them all.
-			if !e.sleep(ctx, time.Millisecond) {
-				return nil
-			}
+			least = time.Millisecond // offers often come in several events; one round serves them all
 		}
+		if pause := max(least, notBefore.Sub(e.options.Clock.Now())); pause > 0 && !e.sleep(ctx, pause) {
+			return nil
+		}
+		begun := e.options.Clock.Now()
 		e.round(ctx)
+		ended := e.options.Clock.Now()
+		notBefore = ended.Add(max(roundGap, roundShare*ended.Sub(begun)))
 	}
 }
 
@@ -203,24 +217,31 @@ type kind struct {
 }
 
 func (e *economy) round(ctx context.Context) {
-	queue := e.ledger.Queue()
-	e.report(len(queue))
+	queue := e.ledger.Waiters()
+	now := e.options.Clock.Now()
+	if now.Sub(e.reported) >= lookEvery {
+		e.reported = now
+		e.report(len(queue))
+	}
 	if e.stream.Load() == nil {
 		return
 	}
+	// What is being tried at this moment needs nothing; should it fail, the next round sees it.
+	queue = slices.DeleteFunc(queue, func(w *ledger.Waiting) bool { return w.Tried > 0 && now.Sub(w.TriedAt) < trying })
 	snapshot := e.ledger.Snapshot()
-	now := e.options.Clock.Now()
 	kinds := e.kinds(queue, snapshot, now)
 
 	hungry := map[string]time.Time{} // by role: since when the hungriest pod waits, the latest
 	useful := map[string]bool{}      // agents that fit a waiting pod
+	for _, k := range kinds {
+		for _, v := range k.fits {
+			useful[v.AgentID] = true
+		}
+	}
 	for _, w := range queue {
 		k := kinds[w.Kind]
 		if k == nil {
 			continue
-		}
-		for _, v := range k.fits {
-			useful[v.AgentID] = true
 		}
 		// A pod that was tried with room that fits it, and still waits, is refused by something else: it justifies nothing.
 		if len(k.fits) == 0 || k.oldGr > w.Tried || w.Tried == 0 {
@@ -241,7 +262,7 @@ func (e *economy) round(ctx context.Context) {
 }
 
 // kinds sorts the waiting pods by what they ask for and finds the agents that fit each kind.
-func (e *economy) kinds(queue []ledger.Waiting, snapshot *ledger.Snapshot, now time.Time) map[string]*kind {
+func (e *economy) kinds(queue []*ledger.Waiting, snapshot *ledger.Snapshot, now time.Time) map[string]*kind {
 	kinds := map[string]*kind{}
 	for _, w := range queue {
 		key := w.Kind
@@ -266,7 +287,7 @@ func (e *economy) kinds(queue []ledger.Waiting, snapshot *ledger.Snapshot, now t
 
 // wakeUp wakes the pods that the room on offer can hold and that have not been tried with it, in priority order, each
 // against what the ones before leave.
-func (e *economy) wakeUp(ctx context.Context, queue []ledger.Waiting, kinds map[string]*kind, now time.Time) {
+func (e *economy) wakeUp(ctx context.Context, queue []*ledger.Waiting, kinds map[string]*kind, now time.Time) {
 	if !e.reconciled.Load() {
 		return
 	}
@@ -338,6 +359,7 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 	revive := (hungry || short) && cause && now.Sub(r.revived) >= gap && (r.suppressed || short || !e.enough(role, useful))
 	idle := now.Sub(r.active) >= e.options.Economy.IdleAfter
 	suppress := idle && !r.suppressed
+	look := suppress || now.Sub(r.looked) >= lookEvery
 	e.mu.Unlock()
 
 	logger := klog.FromContext(ctx)
@@ -358,7 +380,12 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 		metrics.Suppressed.WithLabelValues(role).Set(0)
 		return
 	}
-	e.decline(ctx, role, idle, hungry, useful)
+	if look {
+		e.mu.Lock()
+		r.looked = now
+		e.mu.Unlock()
+		e.decline(ctx, role, idle, hungry, useful)
+	}
 	if suppress {
 		if err := e.call(ctx, calls.SuppressWith([]string{role})); err != nil {
 			logger.V(2).Info("SUPPRESS failed; it will be repeated", "role", role, "err", err)
