@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,20 +14,26 @@ import (
 
 func contains(s, part string) bool { return strings.Contains(s, part) }
 
-// children returns the ids of the child processes of a process.
+// children returns the ids of the child processes of a process, whichever of its threads has started them.
 func children(t *testing.T, pid int) []int {
 	t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out []int
-	for _, f := range strings.Fields(string(data)) {
-		n, err := strconv.Atoi(f)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			continue // the thread has ended
 		}
-		out = append(out, n)
+		for _, f := range strings.Fields(string(data)) {
+			n, err := strconv.Atoi(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, n)
+		}
 	}
 	return out
 }
