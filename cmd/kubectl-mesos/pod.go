@@ -106,7 +106,7 @@ func (o *options) printPod(p *v1.Pod) error {
 		return nil
 	}
 	fmt.Fprintln(o.out)
-	header := []string{"NODE", "VERDICT", "FREE", "OFFERED"}
+	header := []string{"NODE", "VERDICT", "FREE", "OFFERED", "LAST OFFER"}
 	if o.wide() {
 		header = append(header, "PORTS", "AGENT")
 	}
@@ -122,7 +122,7 @@ func (o *options) printPod(p *v1.Pod) error {
 		case v.Fits:
 			why = cell{"fits", good}
 		}
-		row := []cell{text("%s", v.Node), why, text("%s", v.Free), text("%s", v.Offered)}
+		row := []cell{text("%s", v.Node), why, text("%s", v.Free), text("%s", v.Offered), text("%s", lastOffer(o, v.LastOffered, v.LastOfferedAt))}
 		if o.wide() {
 			row = append(row, text("%s", v.FreePorts), text("%s", v.AgentID))
 		}
@@ -163,4 +163,12 @@ func short(d time.Duration) string {
 		return d.Round(10 * time.Millisecond).String()
 	}
 	return duration.HumanDuration(d)
+}
+
+// lastOffer says what an offer held and how long ago it came.
+func lastOffer(o *options, a v1.Amounts, at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return a.String() + ", " + o.age(at) + " ago"
 }

@@ -203,7 +203,7 @@ func (o *options) agentsCommand() *cobra.Command {
 func (o *options) printAgents(list *v1.AgentList) error {
 	header := []string{"NODE", "STATE", "TASKS", "OFFERED", "CLAIMED", "RUNNING", "AGENT"}
 	if o.wide() {
-		header = append(header, "HOSTNAME", "OFFERS", "EXECUTORS", "ATTRIBUTES")
+		header = append(header, "LAST OFFER", "HOSTNAME", "OFFERS", "EXECUTORS", "ATTRIBUTES")
 	}
 	var rows [][]cell
 	for i := range list.Items {
@@ -230,7 +230,7 @@ func (o *options) printAgents(list *v1.AgentList) error {
 			for _, k := range slices.Sorted(maps.Keys(a.Attributes)) {
 				attributes = append(attributes, k+":"+a.Attributes[k])
 			}
-			row = append(row, text("%s", a.Hostname), text("%d", a.Offers), text("%s", strings.Join(executors, ",")), text("%s", strings.Join(attributes, ";")))
+			row = append(row, text("%s", lastOffer(o, a.LastOffered, a.LastOfferedAt)), text("%s", a.Hostname), text("%d", a.Offers), text("%s", strings.Join(executors, ",")), text("%s", strings.Join(attributes, ";")))
 		}
 		rows = append(rows, row)
 	}

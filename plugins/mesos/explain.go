@@ -5,6 +5,7 @@ package mesos
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -85,36 +86,42 @@ func (s *System) explain(snapshot *ledger.Snapshot, pod *v1.Pod, need resources.
 	}
 	var nearest *ledger.View
 	var best float64
-	agents, fits := 0, false
-	reasons := map[ledger.Reason]int{}
+	agents, excluded, fits := 0, 0, false
 	snapshot.Each(func(v *ledger.View) bool {
 		agents++
-		reason := v.Fit(need, s.lead, now)
-		if reason == ledger.Fits {
-			fits = s.match(pod, v.Node)
-			if !fits {
-				reasons["node does not match the pod's selector, affinity or tolerations"]++
+		if v.Fit(need, s.lead, now) == ledger.Fits {
+			if fits = s.match(pod, v.Node); !fits {
+				excluded++
 			}
 			return !fits
 		}
-		reasons[reason]++
-		_, free, _ := v.Room(need)
-		if share := fitShare(need.Amounts, free); nearest == nil || share > best {
+		_, room, _ := v.Room(need)
+		if v.Offers == 0 {
+			room, _ = v.LastOffer(need) // it may have been declined because it was too small
+		}
+		if share := fitShare(need.Amounts, room); nearest == nil || share > best {
 			nearest, best = v, share
 		}
 		return true
 	})
+	message := fmt.Sprintf("asks for %s as Mesos role %s; ", need, need.Role)
 	switch {
 	case fits:
 		return ""
 	case agents == 0:
-		return fmt.Sprintf("asks for %s as Mesos role %s; no Mesos agent has made an offer yet", need, need.Role)
-	case nearest == nil:
-		return ""
+		return message + "no Mesos agent has made an offer yet"
+	case excluded > 0:
+		message += fmt.Sprintf("%d of %d Mesos agents have room, but the pod's own selector, affinity or tolerations exclude their nodes; ", excluded, agents)
+	}
+	if nearest == nil {
+		return strings.TrimSuffix(message, "; ")
 	}
 	_, free, _ := nearest.Room(need)
-	message := fmt.Sprintf("asks for %s as Mesos role %s; of %d Mesos agents the nearest fit is on node %s with %s free in offers (%s)",
-		need, need.Role, agents, nearest.Node, amountsOrNothing(free), nearest.Fit(need, s.lead, now))
+	what := amountsOrNothing(free) + " free in offers"
+	if last, at := nearest.LastOffer(need); nearest.Offers == 0 && !at.IsZero() {
+		what = fmt.Sprintf("%s in its last offer", amountsOrNothing(last))
+	}
+	message += fmt.Sprintf("of %d Mesos agents the nearest fit is on node %s with %s (%s)", agents, nearest.Node, what, nearest.Why(need, s.lead, now))
 	if len(need.Ports) > 0 {
 		message += fmt.Sprintf("; ports free there: %s", cutString(nearest.Ports(need).String(), 120))
 	}

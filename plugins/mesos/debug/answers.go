@@ -204,7 +204,7 @@ func (s *Server) reason(snapshot *ledger.Snapshot, need resources.Need, now time
 	}
 	count, fits := map[string]int{}, false
 	snapshot.Each(func(v *ledger.View) bool {
-		reason := v.Fit(need, s.options.Lead, now)
+		reason := v.Why(need, s.options.Lead, now)
 		fits = reason == ledger.Fits
 		count[string(reason)]++
 		return !fits

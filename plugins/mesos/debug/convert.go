@@ -40,15 +40,18 @@ func agentOf(a *ledger.AgentInfo, running resources.Amounts) v1.Agent {
 	if d := a.Domain.GetFaultDomain(); d != nil {
 		out.Region, out.Zone = d.Region.Name, d.Zone.Name
 	}
-	var offered, claimed resources.Amounts
+	var offered, claimed, last resources.Amounts
 	for _, p := range a.Pools {
-		offered, claimed = offered.Add(p.Offered), claimed.Add(p.Claimed)
+		offered, claimed, last = offered.Add(p.Offered), claimed.Add(p.Claimed), last.Add(p.Last)
+		if p.LastAt.After(out.LastOfferedAt) {
+			out.LastOfferedAt = p.LastAt
+		}
 		out.Pools = append(out.Pools, v1.Pool{
 			Role: p.Role, Revocable: p.Revocable, Offered: amountsOf(p.Offered), Claimed: amountsOf(p.Claimed),
 			Headroom: amountsOf(p.Headroom), Ports: portsOf(p.Ports), Executor: p.Executor,
 		})
 	}
-	out.Offered, out.Claimed = amountsOf(offered), amountsOf(claimed)
+	out.Offered, out.Claimed, out.LastOffered = amountsOf(offered), amountsOf(claimed), amountsOf(last)
 	return out
 }
 

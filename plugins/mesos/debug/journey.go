@@ -79,12 +79,17 @@ func (s *Server) verdicts(w *ledger.Waiting) []v1.Verdict {
 	all := make([]ranked, 0, len(nodes))
 	for _, node := range nodes {
 		view := snapshot.Node(node.Name)
-		reason := view.Fit(w.Need, s.options.Lead, now)
+		reason := view.Why(w.Need, s.options.Lead, now)
 		v := ranked{Verdict: v1.Verdict{Node: node.Name, Fits: reason == ledger.Fits, Why: string(reason), Matches: s.options.Match(w.Pod, node.Name)}}
 		if view != nil {
 			offered, free, _ := view.Room(w.Need)
 			v.AgentID, v.Offered, v.Free = view.AgentID, amountsOf(offered), amountsOf(free)
+			last, at := view.LastOffer(w.Need)
+			v.LastOffered, v.LastOfferedAt = amountsOf(last), at
 			v.share = share(amountsOf(w.Need.Amounts), v.Free)
+			if view.Offers == 0 {
+				v.share = share(amountsOf(w.Need.Amounts), v.LastOffered)
+			}
 			if len(w.Need.Ports) > 0 {
 				v.FreePorts = portsOf(view.Ports(w.Need))
 			}

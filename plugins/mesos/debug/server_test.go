@@ -162,7 +162,7 @@ func TestJourney(t *testing.T) {
 	f.get(t, "/mesos/v1/pods/ns/waits", 200, &pod)
 	require.Equal(t, "asks for much", pod.Summary)
 	require.Equal(t, []v1.Verdict{
-		{Node: "a", AgentID: "s1", Why: string(ledger.ReasonCPUs), Free: v1.Amounts{CPUs: 3, Mem: 960}, Offered: v1.Amounts{CPUs: 4, Mem: 1024}, Matches: true},
+		{Node: "a", AgentID: "s1", Why: string(ledger.ReasonCPUs), Free: v1.Amounts{CPUs: 3, Mem: 960}, Offered: v1.Amounts{CPUs: 4, Mem: 1024}, LastOffered: v1.Amounts{CPUs: 4, Mem: 1024}, LastOfferedAt: f.clock.Now(), Matches: true},
 		{Node: "b", Why: string(ledger.ReasonNoAgent), Matches: true},
 	}, pod.Verdicts)
 

@@ -170,6 +170,9 @@ type Agent struct {
 	Offered Amounts `json:"offered"`
 	Claimed Amounts `json:"claimed"`
 	Running Amounts `json:"running"`
+	// LastOffered is what was on offer when an offer last came, at LastOfferedAt: it may have been declined since.
+	LastOffered   Amounts   `json:"lastOffered"`
+	LastOfferedAt time.Time `json:"lastOfferedAt,omitzero"`
 	// Pools are the room by role.
 	Pools []Pool `json:"pools,omitempty"`
 }
@@ -283,6 +286,9 @@ type Verdict struct {
 	Free      Amounts `json:"free"`
 	Offered   Amounts `json:"offered"`
 	FreePorts string  `json:"freePorts,omitempty"`
+	// LastOffered is what was on offer when an offer for the role last came, at LastOfferedAt: it may have been declined since.
+	LastOffered   Amounts   `json:"lastOffered"`
+	LastOfferedAt time.Time `json:"lastOfferedAt,omitzero"`
 	// Matches says whether the pod's own selector, affinity and tolerations allow the node.
 	Matches bool `json:"matches"`
 }

@@ -77,6 +77,7 @@ function podButton(namespace, name) {
 // fill replaces the rows of a table, and keeps the focus where it was.
 function fill(id, rows) {
   const table = $(id), focused = document.activeElement;
+  label(table, rows);
   const again = table.contains(focused) ? focused.textContent : null;
   table.tBodies[0].replaceChildren(...rows);
   table.hidden = rows.length === 0;
@@ -84,6 +85,12 @@ function fill(id, rows) {
     const button = [...table.querySelectorAll('button')].find((b) => b.textContent === again);
     if (button) button.focus({ preventScroll: true });
   }
+}
+
+// label repeats the header in each cell: on a narrow screen the cells stand below each other.
+function label(table, rows) {
+  const names = [...table.tHead.rows[0].cells].map((c) => c.textContent);
+  for (const row of rows) [...row.cells].forEach((c, i) => c.setAttribute('data-label', names[i]));
 }
 
 function more(id, shown, total) {
@@ -128,9 +135,10 @@ function showStatus(s) {
 
 function bar(a, unit, of, most) {
   const free = Math.max(0, of(a.offered) - of(a.claimed));
-  const parts = [['running', of(a.running)], ['claimed', of(a.claimed)], ['offered', free]];
+  const last = a.offers ? 0 : Math.max(0, of(a.lastOffered) - of(a.claimed));
+  const parts = [['running', of(a.running)], ['claimed', of(a.claimed)], ['offered', free], ['last', last]];
   const total = parts.reduce((n, p) => n + p[1], 0);
-  const words = unit(of(a.running)) + ' held by tasks, ' + unit(of(a.claimed)) + ' claimed, ' + unit(free) + ' free in offers';
+  const words = unit(of(a.running)) + ' held by tasks, ' + unit(of(a.claimed)) + ' claimed, ' + (a.offers || !a.lastOfferedAt ? unit(free) + ' free in offers' : unit(last) + ' in its last offer, ' + since(a.lastOfferedAt) + ' ago');
   const b = el('div', { class: 'bar', role: 'img', 'aria-label': words, title: words });
   for (const [name, v] of parts) {
     if (v <= 0) continue;
@@ -138,15 +146,15 @@ function bar(a, unit, of, most) {
     s.style.width = (100 * v / Math.max(most, total)) + '%';
     b.append(s);
   }
-  return el('td', {}, b, el('small', {}, unit(of(a.running) + of(a.claimed)) + ' of ' + unit(total) + (a.offers ? '' : ' known')));
+  return el('td', {}, b, el('small', {}, unit(of(a.running) + of(a.claimed)) + ' of ' + unit(total)));
 }
 
 function showAgents() {
   const filter = $('agent-filter').value.trim().toLowerCase();
-  const how = (a) => (a.gone ? 'gone' : a.trouble || (a.maintenanceStart ? 'maintenance' : a.offers ? 'offering' : 'no offer'));
+  const how = (a) => (a.gone ? 'gone' : a.trouble || (a.maintenanceStart ? 'maintenance' : a.offers ? 'offering' : a.lastOfferedAt ? 'last offer ' + since(a.lastOfferedAt) + ' ago' : 'no offer'));
   const all = state.agents.filter((a) => (a.node + ' ' + a.hostname + ' ' + how(a) + ' ' + a.id).toLowerCase().includes(filter));
   const cpus = (x) => x.cpus, mem = (x) => x.mem;
-  const most = (of) => Math.max(1e-9, ...state.agents.map((a) => of(a.running) + Math.max(of(a.offered), of(a.claimed))));
+  const most = (of) => Math.max(1e-9, ...state.agents.map((a) => of(a.running) + Math.max(of(a.offered), of(a.claimed), a.offers ? 0 : of(a.lastOffered))));
   const mostCPUs = most(cpus), mostMem = most(mem);
   fill('agents', all.slice(0, mostRows).map((a) => el('tr', {},
     el('th', { scope: 'row', title: a.id }, a.node || a.hostname),
@@ -201,7 +209,8 @@ function showEvents(list) {
 
 // plot draws lines over the last hour.
 function plot(title, samples, lines, unit) {
-  const width = 340, height = 150, left = 46, bottom = 20, top = 8;
+  const known = document.querySelector('#plots figure');
+  const width = (known && known.clientWidth) || 340, height = 150, left = 46, bottom = 20, top = 8;
   const end = samples.length ? Date.parse(samples[samples.length - 1].time) : Date.now();
   const begin = Math.min(end - 300000, samples.length ? Date.parse(samples[0].time) : end);
   const values = samples.flatMap((s) => lines.map((l) => l.of(s)).filter((v) => v !== undefined));
@@ -212,7 +221,7 @@ function plot(title, samples, lines, unit) {
     const s = samples.findLast((one) => l.of(one) !== undefined);
     return l.name + ' ' + (s ? unit(l.of(s)) : 'nothing yet');
   }).join(', ');
-  const picture = svg('svg', { class: 'plot', viewBox: '0 0 ' + width + ' ' + height, preserveAspectRatio: 'none', role: 'img', 'aria-label': title + ': ' + last + '; at most ' + unit(Math.max(0, ...values)) });
+  const picture = svg('svg', { class: 'plot', viewBox: '0 0 ' + width + ' ' + height, role: 'img', 'aria-label': title + ': ' + last + '; at most ' + unit(Math.max(0, ...values)) });
   for (const v of [0, high / 2, high]) {
     picture.append(svg('line', { x1: left, x2: width - 6, y1: y(v), y2: y(v) }));
     const label = svg('text', { x: left - 5, y: y(v) + 4, 'text-anchor': 'end' });
@@ -230,7 +239,8 @@ function plot(title, samples, lines, unit) {
       const v = l.of(s), t = Date.parse(s.time);
       if (v === undefined) { if (!l.sparse) pen = false; continue; }
       if (t - before > 60000 && !l.sparse) pen = false;
-      d += (pen ? 'L' : 'M') + x(t).toFixed(1) + ' ' + y(v).toFixed(1) + (pen ? '' : 'h.1');
+      d += (pen ? 'L' : 'M') + x(t).toFixed(1) + ' ' + y(v).toFixed(1);
+      if (l.sparse) picture.append(svg('circle', { class: 'p' + (i + 1), cx: x(t).toFixed(1), cy: y(v).toFixed(1), r: 2.2 }));
       pen = true;
       before = t;
     }
@@ -281,10 +291,11 @@ async function showPod() {
     if (p.omittedSteps) body.push(el('p', { class: 'none' }, p.omittedSteps + ' steps in the middle are left out.'));
   }
   if (p.verdicts) {
-    body.push(el('h3', {}, 'What each node lacks'), table(['Node', 'Verdict', 'Free', 'Offered'], p.verdicts.slice(0, mostRows).map((v) => {
+    body.push(el('h3', {}, 'What each node lacks'), table(['Node', 'Verdict', 'Free', 'Offered', 'Last offer'], p.verdicts.slice(0, mostRows).map((v) => {
       const rules = v.matches ? '' : 'the pod’s selector, affinity or tolerations exclude it';
       return el('tr', {}, el('td', {}, v.node), el('td', { class: v.fits && v.matches ? 'good' : 'doubt' }, [v.why || (v.matches ? 'fits' : ''), rules].filter(Boolean).join('; ')),
-        el('td', {}, amounts(v.free)), el('td', {}, amounts(v.offered)));
+        el('td', {}, amounts(v.free)), el('td', {}, amounts(v.offered)),
+        el('td', {}, v.lastOfferedAt ? amounts(v.lastOffered) + ', ' + since(v.lastOfferedAt) + ' ago' : 'none'));
     })));
   }
   $('pod-body').replaceChildren(...body);
@@ -292,8 +303,9 @@ async function showPod() {
 }
 
 function table(header, rows) {
-  return el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': header.join(', ') },
-    el('table', {}, el('thead', {}, el('tr', {}, ...header.map((h) => el('th', { scope: 'col' }, h)))), el('tbody', {}, ...rows)));
+  const made = el('table', {}, el('thead', {}, el('tr', {}, ...header.map((h) => el('th', { scope: 'col' }, h)))), el('tbody', {}, ...rows));
+  label(made, rows);
+  return el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': header.join(', ') }, made);
 }
 
 async function look() {
