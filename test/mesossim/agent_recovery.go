@@ -30,8 +30,8 @@ func (a *agent) recover(register time.Duration) {
 				a.after(0, func() { a.terminated(e, e.exitCode) })
 			default:
 				waiting = true
-				if e.state == executorRunning && e.synthetic == nil && !e.builtin {
-					e.state, e.awaitBack = executorRegistering, true
+				if e.synthetic == nil && !e.builtin {
+					e.recovered()
 				}
 			}
 		}
@@ -55,6 +55,20 @@ func (a *agent) recover(register time.Duration) {
 		}
 		a.after(register, a.register)
 	})
+}
+
+// recovered is an executor as a new agent process finds it: it must subscribe again, whatever it was about to do. A
+// task that was queued for it counts as sent, so it is dropped if the executor does not know it.
+func (e *executor) recovered() {
+	e.state, e.awaitBack = executorRegistering, true
+	queue := e.queue
+	e.queue = nil
+	for _, q := range queue {
+		for _, info := range q.tasks {
+			e.everLaunched++
+			e.launched[info.TaskID.Value] = &agentTask{info: info, state: mesos.TASK_STAGING, serial: e.everLaunched}
+		}
+	}
 }
 
 // forgetFramework drops a framework that the agent keeps nothing of on disk.

@@ -134,10 +134,8 @@ func (m *master) subscribe(stream *eventStream, principal string, call *schedule
 		return text
 	}
 	id := info.GetID().GetValue()
-	for _, old := range m.completed {
-		if id != "" && old.id == id {
-			return "Framework has been removed"
-		}
+	if id != "" && m.wasRemoved(id) {
+		return "Framework has been removed"
 	}
 	f := m.frameworks[id]
 	if id == "" || f == nil {

@@ -102,10 +102,8 @@ func (m *master) readmit(v *agentView, reports []agentTaskReport, recovered bool
 		r := &reports[i]
 		f := m.frameworks[r.framework.id]
 		if f == nil {
-			if slices.ContainsFunc(m.completed, func(c *framework) bool { return c.id == r.framework.id }) {
-				id := r.framework.id
-				m.toAgent(v, func(a *agent) { a.shutdownFramework(id) })
-				continue
+			if m.wasRemoved(r.framework.id) {
+				continue // the agent is told below
 			}
 			f = newFramework(m, r.framework.id, r.framework.info)
 			f.recovered = true
@@ -138,6 +136,10 @@ func (m *master) readmit(v *agentView, reports []agentTaskReport, recovered bool
 	// Executors without tasks are known to the agent too.
 	for _, af := range v.agent.sortedFrameworks() {
 		f := m.frameworks[af.id]
+		if f == nil && m.wasRemoved(af.id) {
+			id := af.id
+			m.toAgent(v, func(a *agent) { a.shutdownFramework(id) })
+		}
 		if f == nil {
 			continue
 		}
@@ -150,6 +152,11 @@ func (m *master) readmit(v *agentView, reports []agentTaskReport, recovered bool
 			m.alloc.readmit(f, v, resources)
 		}
 	}
+}
+
+// wasRemoved says whether the id is in the table of completed frameworks.
+func (m *master) wasRemoved(id string) bool {
+	return slices.ContainsFunc(m.completed, func(f *framework) bool { return f.id == id })
 }
 
 func sortedViewTasks(v *agentView) []*task {
