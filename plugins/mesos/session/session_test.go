@@ -706,7 +706,7 @@ func TestC33_NothingIsKilledBeforeItIsReconciled(t *testing.T) {
 	first := w.instance().subscribe()
 	task := first.run("p", "a1")
 	_ = first.end()
-	w.cluster.Faults().Call(mesossim.CallFault{Call: "RECONCILE", Times: 3, LoseCall: true})
+	w.cluster.Faults().Call(mesossim.CallFault{Call: "RECONCILE", Times: 1, LoseCall: true})
 	second := w.instance()
 	second.bound.Store(1)
 	second.book.Restore(ledger.Task{Pod: ledger.Pod{UID: "p", Grace: time.Second}, Need: task.Need, AgentID: task.AgentID, Node: "a1", ID: task.ID})
