@@ -105,6 +105,11 @@ func run(cmd *cobra.Command, opts *options.Options) error {
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
 
+	if cc.LeaderElection != nil {
+		lease := newLease(cc.LeaderElection.Lock, cc.LeaderElection.LeaseDuration)
+		cc.LeaderElection.Lock = lease
+		system.LeadWhile(lease.held)
+	}
 	leader := newLeader(ctx, system)
 	leader.wrap(sched)
 	stop := server.SetupSignalHandler()

@@ -51,6 +51,7 @@ type System struct {
 	handle  fwk.Handle            // of the first profile: the queue, the client and the informers are everybody's
 	ended   atomic.Bool
 	leads   atomic.Bool
+	mayLead func() error
 
 	clock     clock.WithTicker
 	lead      time.Duration // before a maintenance window
@@ -139,7 +140,7 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 		roles[i] = r.Name
 	}
 	s.session = session.New(session.Options{
-		Clock: s.clock, Client: client, Framework: frameworkOf(args, roles), Roles: roles, Identity: s.identity,
+		Clock: s.clock, Client: client, Framework: frameworkOf(args, roles), Roles: roles, Identity: s.identity, MayLead: s.may,
 		Economy: session.Economy{
 			IdleAfter: args.IdleAfter.Duration, IdleRefuse: args.IdleRefuse.Duration, ShortRefuse: args.ShortRefuse.Duration,
 			OfferHold: args.OfferHold.Duration, MaintenanceLead: s.lead, AcceptInverse: args.InverseOffers == config.InverseOffersDrain,
@@ -349,6 +350,17 @@ func (s *System) released(ctx context.Context, stop time.Time) (bool, error) {
 
 func (s *System) howToRelease(stop time.Time) string {
 	return fmt.Sprintf("ConfigMap %s/%s with %s=%s", s.identity.Namespace, s.identity.Name, wellknown.ReleaseStopAnnotation, stop.UTC().Format(time.RFC3339))
+}
+
+// LeadWhile sets what says whether this process may still lead: without an error nobody else does. It is asked before
+// each subscription, which takes the framework from whoever holds it. It must be called before Lead.
+func (s *System) LeadWhile(may func() error) { s.mayLead = may }
+
+func (s *System) may() error {
+	if s.mayLead == nil {
+		return nil // there is no leader election
+	}
+	return s.mayLead()
 }
 
 // Used says whether any profile enables the plugin.

@@ -38,7 +38,9 @@ type Options struct {
 	Framework mesos.FrameworkInfo
 	Roles     []string
 	Identity  Identity
-	Economy   Economy
+	// MayLead returns an error when another process may lead by now; nil stands for one that never does.
+	MayLead func() error
+	Economy Economy
 	// ReconcileInterval is the time between implicit reconciliations.
 	ReconcileInterval time.Duration
 	// KillRepeat is the time between KILLs of one task; KillPatience is how long the executor may take to report the
@@ -120,7 +122,7 @@ type Session struct {
 	acks       chan *scheduler.Call
 	fence      chan struct{}
 	reconciled atomic.Bool
-	begun      atomic.Int64 // counts subscriptions
+	begun      atomic.Int64  // counts subscriptions
 	again      chan struct{} // asks for a reconciliation now
 
 	removed string // the id that the master has removed and that may be replaced; the subscription's own
@@ -258,6 +260,13 @@ func (s *Session) subscribe(ctx context.Context, good func()) error {
 	if id != "" && id != s.removed {
 		info.ID = &mesos.FrameworkID{Value: id}
 		call.FrameworkID = info.ID
+	}
+	if s.options.MayLead != nil {
+		// To subscribe is to take the framework from whoever holds it.
+		if err := s.options.MayLead(); err != nil {
+			metrics.Subscriptions.WithLabelValues("failed").Inc()
+			return err
+		}
 	}
 	stream, err := s.options.Client.Subscribe(ctx, call)
 	if err != nil {
