@@ -14,6 +14,7 @@ import (
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/apis/config"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/debug"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/debug/history"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/session"
 )
 
@@ -79,8 +80,17 @@ func (s *System) newDebug(args *config.MesosArgs) (*debug.Server, error) {
 	return debug.New(debug.Options{
 		Clock: s.clock, Ledger: s.ledger, Session: s.session, History: s.history, Pods: s.pods, Nodes: s.nodes,
 		Leading: s.leads.Load, Ours: s.ours, Stopped: s.lifecycle.StoppedSince, HowToRelease: s.howToRelease,
-		Framework: args.FrameworkName, Args: shown, Lead: s.lead, Match: s.match, Explain: s.explain,
+		Framework: args.FrameworkName, Args: shown, Lead: s.lead, Match: s.match, Explain: s.explain, Overcommit: s.overcommit,
 	}), nil
+}
+
+// overcommit says for people how a node is overcommitted.
+func (s *System) overcommit(node string) (over resources.Amounts, advice string, ok bool) {
+	o, ok := s.capacity.Of(node)
+	if !ok {
+		return over, "", false
+	}
+	return o.Over, o.Advice(), true
 }
 
 // recorder returns a recorder of Kubernetes events that also remembers them in the pods' history.

@@ -64,6 +64,7 @@ type System struct {
 	session   *session.Session
 	lifecycle *lifecycle.Lifecycle
 	syncer    *nodes.Syncer
+	capacity  *nodes.Capacity
 	identity  session.ConfigMapIdentity
 	history   *history.History
 	debug     *debug.Server
@@ -170,6 +171,10 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 		Released: s.released, HowToRelease: s.howToRelease,
 	}, s.ledger, s.launcher, identified{s.session})
 	s.syncer = &nodes.Syncer{Clock: s.clock, Client: handle.ClientSet(), Nodes: s.nodes, Agents: s.ledger.Agents, AttributeLabels: args.AttributeLabels, Lead: s.lead, Ready: s.session.Reconciled}
+	s.capacity = &nodes.Capacity{
+		Clock: s.clock, Client: handle.ClientSet(), Nodes: s.nodes, Pods: s.pods, Agents: s.ledger.Agents, Tasks: s.ledger.Tasks,
+		Recorder: handle.EventRecorder(), Ready: s.session.Reconciled,
+	}
 	s.debug, err = s.newDebug(args)
 	return err
 }
@@ -402,6 +407,7 @@ func (s *System) Lead(ctx context.Context) error {
 	group.Go(func() error { return s.lifecycle.Run(ctx) })
 	group.Go(func() error { return s.session.Run(ctx) })
 	group.Go(func() error { return s.syncer.Run(ctx) })
+	group.Go(func() error { return s.capacity.Run(ctx) })
 	group.Go(func() error { return s.explainLoop(ctx) })
 	group.Go(func() error { return s.debug.Run(ctx) })
 	return group.Wait()

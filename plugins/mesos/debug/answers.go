@@ -82,7 +82,14 @@ func (s *Server) agents(r *http.Request) (any, error) {
 	var items []v1.Agent
 	for _, a := range s.options.Ledger.Agents() {
 		if is(r, "node", a.Node) && is(r, "agent", a.ID) {
-			items = append(items, agentOf(&a, running[a.ID]))
+			item := agentOf(&a, running[a.ID])
+			if s.options.Overcommit != nil && a.Serves {
+				if over, advice, ok := s.options.Overcommit(a.Node); ok {
+					amounts := amountsOf(over)
+					item.Overcommit, item.Advice = &amounts, advice
+				}
+			}
+			items = append(items, item)
 		}
 	}
 	slices.SortFunc(items, func(a, b v1.Agent) int { return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.ID, b.ID)) })

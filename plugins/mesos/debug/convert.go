@@ -37,6 +37,7 @@ func agentOf(a *ledger.AgentInfo, running resources.Amounts) v1.Agent {
 		MaintenanceStart: a.Unavailable.Start, MaintenanceSeconds: a.Unavailable.Duration.Seconds(),
 		Offers: a.Offers, Tasks: a.Tasks, Running: amountsOf(running), Attributes: attributesOf(a.Attributes),
 	}
+	out.Most = amountsOf(a.Most)
 	if d := a.Domain.GetFaultDomain(); d != nil {
 		out.Region, out.Zone = d.Region.Name, d.Zone.Name
 	}

@@ -54,6 +54,8 @@ type Options struct {
 	Args      map[string]any
 	// Lead is how long before a maintenance window an agent gets no new tasks.
 	Lead time.Duration
+	// Overcommit says what a node's agent and pods outside Mesos have too much of, and what to change; ok is false if nothing.
+	Overcommit func(node string) (over resources.Amounts, advice string, ok bool)
 	// Match says whether a pod's own rules allow a node; Explain why a need fits no agent, "" if one fits.
 	Match   func(pod *corev1.Pod, node string) bool
 	Explain func(snapshot *ledger.Snapshot, pod *corev1.Pod, need resources.Need, now time.Time) string

@@ -26,6 +26,8 @@ type agent struct {
 	grew               uint64    // ledger version at which it last had more room
 	gone               bool      // removed from the master; kept while tasks name it
 	offered            time.Time // when it last made an offer
+	most               resources.Amounts
+	offeredPorts       resources.PortSet // last
 }
 
 // Trouble says why an agent gets no new tasks.
@@ -331,6 +333,9 @@ type AgentInfo struct {
 	Offers             int
 	Tasks              int
 	Pools              []PoolInfo
+	// Most is the most that was seen of the agent, offered and held by us at one time; OfferedPorts are those of its last offer.
+	Most         resources.Amounts
+	OfferedPorts resources.PortSet
 }
 
 // PoolInfo is the room of an agent for one role.
@@ -361,6 +366,7 @@ func (l *Ledger) Agents() []AgentInfo {
 		info := AgentInfo{
 			ID: a.id, Hostname: a.hostname, Node: a.node, Attributes: a.attributes, Domain: a.domain, Trouble: a.trouble,
 			Unavailable: a.unavailable, Gone: a.gone, Serves: l.current(a.node) == a, Offers: len(a.offers), Tasks: len(a.tasks),
+			Most: a.most, OfferedPorts: a.offeredPorts,
 		}
 		for key, p := range a.pools {
 			info.Pools = append(info.Pools, PoolInfo{

@@ -86,6 +86,7 @@ func (l *Ledger) addOffer(o *mesos.Offer, node string, now time.Time) {
 		p.expected = resources.Offered{} // what was on its way back is part of this offer, or somebody else's
 		l.adoptExecutor(a, key, o.ExecutorIDs)
 	}
+	l.remember(a)
 	l.serve(a)
 	l.grow(a)
 }

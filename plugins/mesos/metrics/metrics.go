@@ -82,6 +82,8 @@ var (
 	Reholds         = counter("reholds_total", "Attempts to hold a bound pod's resources with a new task, by outcome.", "outcome")
 	Exceeded        = gauge("exceeded_resources", "What pods ask for beyond what their Mesos tasks hold, in cores and MiB, after they were resized in place.", "resource")
 	Strangers       = gauge("unknown_tasks", "Live tasks of the framework that no pod is known for.")
+	OverNodes       = gauge("overcommitted_nodes", "Nodes whose Mesos agent gives away more than pods outside Mesos leave.")
+	Overcommit      = gauge("overcommit", "What Mesos agents and pods outside Mesos together have too much of, in cores and MiB.", "resource")
 	Stopped         = gauge("removals_stopped", "1 while a protective stop keeps pods from being removed.")
 )
 

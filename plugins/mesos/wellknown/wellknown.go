@@ -65,6 +65,8 @@ const (
 	AttributeLabelPrefix = "attribute." + Domain + "/"
 	// NodeAgentIDAnnotation is the id of the agent that serves the node.
 	NodeAgentIDAnnotation = Domain + "/agent-id"
+	// NodeOvercommitAnnotation is what the agent and Kubernetes together give away too much of on the node: `cpus:0.5;mem:128`.
+	NodeOvercommitAnnotation = Domain + "/overcommit"
 )
 
 // Taints on nodes. All have effect NoSchedule: they keep new pods away and remove nothing.

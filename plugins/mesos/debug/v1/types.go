@@ -173,6 +173,12 @@ type Agent struct {
 	// LastOffered is what was on offer when an offer last came, at LastOfferedAt: it may have been declined since.
 	LastOffered   Amounts   `json:"lastOffered"`
 	LastOfferedAt time.Time `json:"lastOfferedAt,omitzero"`
+	// Most is the most that was seen of the agent: offered and held by us at one time.
+	Most Amounts `json:"most"`
+	// Overcommit is what the agent and pods outside Mesos together have too much of on the node, absent if nothing; Advice says
+	// what to change.
+	Overcommit *Amounts `json:"overcommit,omitempty"`
+	Advice     string   `json:"advice,omitempty"`
 	// Pools are the room by role.
 	Pools []Pool `json:"pools,omitempty"`
 }

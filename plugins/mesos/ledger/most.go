@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import "github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
+
+// remember keeps the most that was seen of an agent: what it offers now and what our tasks and their executors hold. The
+// same resources are never offered and held at once, so it is never more than the agent has. While it is not certain which
+// tasks live, nothing is counted.
+func (l *Ledger) remember(a *agent) {
+	var sum resources.Amounts
+	for _, t := range a.tasks {
+		if !t.State.Live() {
+			return
+		}
+		if !t.Need.Revocable {
+			sum = sum.Add(t.Need.Amounts)
+		}
+	}
+	for key, p := range a.pools {
+		if key.Revocable {
+			continue // Mesos offers these beside the rest
+		}
+		sum = sum.Add(p.offered.Amounts)
+		if p.executor.phase == executorRunning {
+			sum = sum.Add(l.options.Executor.Amounts)
+		}
+		if len(p.offered.Ports) > 0 {
+			a.offeredPorts = p.offered.Ports
+		}
+	}
+	a.most = a.most.Max(sum)
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"testing"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+)
+
+// TestMostOfAnAgent adds what is offered to what is held, and forgets nothing when others use the agent.
+func TestMostOfAnAgent(t *testing.T) {
+	b := newBook(t)
+	most := func(want string) {
+		t.Helper()
+		if got := b.Agents()[0].Most.String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	b.add(b.offer("O1", "S1", "cpus:4;mem:4096;cpus{REV}:8"))
+	most("cpus:4;mem:4096")
+	b.run("a", needOf(1000, 1024), "S1")
+	b.add(b.offer("O2", "S1", "cpus:2.9;mem:2944", running(b.task("a").ExecutorID)))
+	most("cpus:4;mem:4096") // with the executor's 0.1 and 128
+	b.Decline([]string{"O2"})
+	b.add(b.offer("O3", "S1", "cpus:1;mem:64", running(b.task("a").ExecutorID)))
+	most("cpus:4;mem:4096")
+	b.says(b.task("a").ID, "S1", mesos.TASK_UNREACHABLE)
+	b.add(b.offer("O4", "S1", "cpus:4;mem:4096")) // the task may have ended unheard
+	most("cpus:4;mem:4096")
+}
