@@ -78,7 +78,7 @@ type claim struct {
 }
 
 // maxSending bounds the ACCEPTs in flight.
-const maxSending = 64
+const maxSending = 32
 
 // again is the pause before a batch that was not processed is tried again.
 const again = 100 * time.Millisecond

@@ -38,9 +38,30 @@ type Refusal struct {
 // AddOffers takes new offers into the book. It returns those that are no use at all, to be declined; one bad offer
 // hides no other.
 func (l *Ledger) AddOffers(offers []mesos.Offer) []Refusal {
+	// An event may bring the offers of all agents. What needs no lock is done before, so that pods being scheduled do not wait.
+	now := l.options.Clock.Now()
+	parsed := make([]offer, len(offers))
+	nodes := make([]string, len(offers))
+	for i := range offers {
+		o := &offers[i]
+		nodes[i] = l.options.NodeName(o)
+		parsed[i] = offer{id: o.ID.Value, role: o.GetAllocationInfo().GetRole(), received: now}
+		parsed[i].regular, parsed[i].revocable = resources.ParseOffer(o.Resources)
+	}
+	var refused []Refusal
+	for from := 0; from < len(offers); from += offersAtOnce {
+		to := min(from+offersAtOnce, len(offers))
+		refused = append(refused, l.addOffers(offers[from:to], parsed[from:to], nodes[from:to], now)...)
+	}
+	return refused
+}
+
+// offersAtOnce is how many offers are taken in under one hold of the lock.
+const offersAtOnce = 64
+
+func (l *Ledger) addOffers(offers []mesos.Offer, parsed []offer, nodes []string, now time.Time) []Refusal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.options.Clock.Now()
 	var refused []Refusal
 	for i := range offers {
 		o := &offers[i]
@@ -53,26 +74,25 @@ func (l *Ledger) AddOffers(offers []mesos.Offer) []Refusal {
 			l.fates.Received--
 			continue
 		}
-		node := l.options.NodeName(o)
-		if node == "" {
+		if nodes[i] == "" {
 			l.fates.Declined++
 			refused = append(refused, Refusal{o.ID.Value, o.AgentID.Value, "the offer does not tell which node the agent serves"})
 			continue
 		}
-		l.addOffer(o, node, now)
+		kept := parsed[i] // a copy of its own: one offer that is kept must not keep all
+		l.addOffer(o, &kept, nodes[i], now)
 	}
 	return refused
 }
 
-func (l *Ledger) addOffer(o *mesos.Offer, node string, now time.Time) {
+func (l *Ledger) addOffer(o *mesos.Offer, kept *offer, node string, now time.Time) {
 	a := l.agentOf(o.AgentID.Value, node)
 	a.hostname, a.attributes, a.domain, a.gone, a.offered = o.Hostname, o.Attributes, o.Domain, false, now
 	l.setWindow(a, WindowOf(o.Unavailability))
 	if a.trouble == AgentUnreachable || a.trouble == AgentDraining {
 		a.trouble = NoTrouble // an agent that offers is reachable and active
 	}
-	kept := &offer{id: o.ID.Value, agent: a, role: o.GetAllocationInfo().GetRole(), received: now}
-	kept.regular, kept.revocable = resources.ParseOffer(o.Resources)
+	kept.agent = a
 	l.offers[kept.id] = kept
 	a.offers[kept.id] = kept
 	for _, revocable := range []bool{false, true} {

@@ -53,10 +53,11 @@ func ids(offerIDs []string) []mesos.OfferID {
 	return out
 }
 
-// Sizes of the acknowledgement queue and of its worker pool. A full queue slows the reading of events down.
+// Sizes of the acknowledgement queue and of its worker pool. A full queue slows the reading of events down. An agent keeps a
+// task's next update back until the one before is acknowledged, so what waits here delays TASK_RUNNING.
 const (
 	maxAcks    = 8192
-	ackWorkers = 4
+	ackWorkers = 16
 )
 
 func (s *Session) acknowledge(ctx context.Context, call *scheduler.Call) {

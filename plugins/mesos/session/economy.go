@@ -72,9 +72,15 @@ type roleState struct {
 	active     time.Time     // when something last asked for offers
 	revived    time.Time     // when REVIVE was last sent
 	answered   time.Time     // when offers last came
-	latency    time.Duration // of the last REVIVE
+	latency    time.Duration // from a REVIVE to its offers
 	accepted   time.Time     // when an ACCEPT was last sent
 	looked     time.Time     // when offers to decline were last looked for
+}
+
+// timed notes how long offers took to come after a REVIVE. One that nothing was free for is answered by a later batch, so
+// one long time says little: it counts as long only by and by.
+func (r *roleState) timed(d time.Duration) {
+	r.latency = min(d, 2*r.latency+10*time.Millisecond)
 }
 
 func newEconomy(s *Session) *economy {
@@ -108,7 +114,7 @@ func (e *economy) arrived(offers []mesos.Offer) {
 			continue
 		}
 		if r.answered.Before(r.revived) {
-			r.latency = now.Sub(r.revived)
+			r.timed(now.Sub(r.revived))
 		}
 		r.answered = now
 	}

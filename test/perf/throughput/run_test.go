@@ -6,14 +6,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/pprof"
+	"strings"
 	"sync"
 	"testing"
 	"text/template"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -37,8 +41,8 @@ type result struct {
 	Calls             map[string]int
 	// Quantiles are after how long a tenth, half, nine tenths, 99 in a hundred, and all of the pods were bound.
 	Quantiles []time.Duration
-	// Attempts counts scheduling attempts by their result, of all pods.
-	Attempts map[string]float64
+	// Attempts counts scheduling attempts by their result; Means are those of histograms. Both are of all pods.
+	Attempts, Means map[string]float64
 }
 
 // watcher takes the time of the measured pods from the scheduler's own informer.
@@ -75,6 +79,7 @@ func (w *watcher) see(pod *v1.Pod) {
 		if path := os.Getenv("THROUGHPUT_PROFILE"); path != "" {
 			if file, err := os.Create(path); err == nil && pprof.StartCPUProfile(file) == nil {
 				w.profile = file
+				runtime.SetMutexProfileFraction(10)
 			}
 		}
 	}
@@ -89,6 +94,10 @@ func (w *watcher) see(pod *v1.Pod) {
 		if w.profile != nil {
 			pprof.StopCPUProfile()
 			_ = w.profile.Close()
+			if file, err := os.Create(w.profile.Name() + ".mutex"); err == nil {
+				_ = pprof.Lookup("mutex").WriteTo(file, 0)
+				_ = file.Close()
+			}
 		}
 		close(w.done)
 	}
@@ -109,48 +118,81 @@ func (w *watcher) result() (*result, error) {
 	for _, share := range []int{10, 50, 90, 99, 100} {
 		r.Quantiles = append(r.Quantiles, w.times[w.want*share/100-1].Round(time.Millisecond))
 	}
-	r.Attempts = attempts()
+	r.Attempts, r.Means = attempts()
 	ended := w.ended
 	if w.sim != nil {
-		state, err := w.sim.state()
+		running, err := w.lastRuns(r)
 		if err != nil {
 			return nil, err
 		}
-		running := state.running(measured)
-		if len(running) != w.want {
-			return nil, fmt.Errorf("%d tasks of the %d bound pods run", len(running), w.want)
+		if running.After(ended) {
+			ended = running
 		}
-		for _, at := range running {
-			if at.After(ended) {
-				ended = at
-			}
-		}
-		r.Calls = state.Counters.Calls
 	}
 	r.PodsPerSecond = float64(w.want) / ended.Sub(w.begun).Seconds()
 	return r, nil
 }
 
-// attempts reads kube-scheduler's own count.
-func attempts() map[string]float64 {
-	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		return nil
-	}
-	out := map[string]float64{}
-	for _, f := range families {
-		if f.GetName() != "scheduler_schedule_attempts_total" {
+// lastRuns waits until the tasks of all measured pods run and returns when the last began to.
+func (w *watcher) lastRuns(r *result) (last time.Time, err error) {
+	const limit = 30 * time.Second
+	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		state, err := w.sim.state()
+		if err != nil {
+			return last, err
+		}
+		running := state.running(measured)
+		if len(running) < w.want {
+			if time.Since(begun) > limit {
+				return last, fmt.Errorf("%d tasks of the %d bound pods run after %v", len(running), w.want, limit)
+			}
 			continue
 		}
+		for _, at := range running {
+			if at.After(last) {
+				last = at
+			}
+		}
+		r.Calls = state.Counters.Calls
+		return last, nil
+	}
+}
+
+// attempts reads kube-scheduler's own count of attempts, and the means of what takes the scheduler's and the plugin's time.
+func attempts() (count, means map[string]float64) {
+	count, means = map[string]float64{}, map[string]float64{}
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		return nil, nil
+	}
+	for _, f := range families {
+		name, timed := f.GetName(), false
+		switch name {
+		case "scheduler_schedule_attempts_total":
+			for _, m := range f.GetMetric() {
+				count[label(m, "result")] += m.GetCounter().GetValue()
+			}
+		case "scheduler_framework_extension_point_duration_seconds", "scheduler_scheduling_algorithm_duration_seconds":
+			timed = true
+		default:
+			timed = strings.HasPrefix(name, "mesos_")
+		}
 		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if l.GetName() == "result" {
-					out[l.GetValue()] += m.GetCounter().GetValue()
-				}
+			if h := m.GetHistogram(); timed && h.GetSampleCount() > 0 {
+				means[strings.TrimSuffix(name+"/"+label(m, "extension_point"), "/")] = math.Round(h.GetSampleSum()/float64(h.GetSampleCount())*1e6) / 1e6
 			}
 		}
 	}
-	return out
+	return count, means
+}
+
+func label(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
 }
 
 // environment of a run.
@@ -206,7 +248,13 @@ func BenchmarkRun(b *testing.B) {
 	schedulerperf.RunBenchmarkPerfScheduling(b, definition, "throughput", registry,
 		schedulerperf.WithPrepareFn(func(tCtx ktesting.TContext) error {
 			if withMesos {
-				return lead(tCtx, system)
+				return lead(tCtx, system, func() {
+					select {
+					case <-watch.done:
+						<-written
+					default: // the run has failed
+					}
+				})
 			}
 			return nil
 		}),
@@ -228,8 +276,9 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// lead makes the plugin's part of the process work, as the command does when it begins to lead.
-func lead(tCtx ktesting.TContext, system *mesos.System) error {
+// lead makes the plugin's part of the process work, as the command does when it begins to lead. It goes on until hold returns
+// after the end of the workload: tasks may have to be acknowledged yet.
+func lead(tCtx ktesting.TContext, system *mesos.System, hold func()) error {
 	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: stateNamespace}}
 	if _, err := tCtx.Client().CoreV1().Namespaces().Create(tCtx, namespace, metav1.CreateOptions{}); err != nil {
 		return err
@@ -238,6 +287,7 @@ func lead(tCtx ktesting.TContext, system *mesos.System) error {
 	done := make(chan error, 1)
 	go func() { done <- system.Lead(ctx) }()
 	tCtx.Cleanup(func() {
+		hold()
 		cancel()
 		<-done
 	})

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +46,11 @@ func compare(t *testing.T, w workload) {
 			}
 			t.Logf("%s %s: %.1f pods/s, cpu %v/pod, simulator %v/pod, bound after %v, attempts %v, calls %v",
 				w.id(), kind, r.PodsPerSecond, r.CPU, r.SimulatorCPU, r.Quantiles, r.Attempts, r.Calls)
+			if *logs != "" {
+				for _, name := range slices.Sorted(maps.Keys(r.Means)) {
+					t.Logf("mean: %s %s=%g", kind, name, r.Means[name])
+				}
+			}
 			if kind == "stock" {
 				stock = append(stock, r)
 			} else {
