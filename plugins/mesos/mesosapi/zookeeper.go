@@ -130,8 +130,12 @@ type zkReader interface {
 
 func (g *zkGroup) read(conn zkReader, scheme string) ([]master, error) {
 	if g.digest != "" {
-		if err := conn.AddAuth("digest", []byte(g.digest)); err != nil {
-			return nil, fmt.Errorf("%w: ZooKeeper refused the user of the zk:// address: %w", ErrUnauthorized, err)
+		err := conn.AddAuth("digest", []byte(g.digest))
+		if errors.Is(err, zk.ErrAuthFailed) {
+			err = fmt.Errorf("%w: ZooKeeper refused the user of the zk:// address: %w", ErrUnauthorized, err)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	// A leader that dies between the two questions takes its node along; a few rounds are enough to meet the next.
