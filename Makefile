@@ -47,6 +47,10 @@ chaos: build tools ## Prove the invariants under faults: RUNS=3 runs, of the see
 conformance: ## Compare the Mesos simulator with recordings of a real master and agent
 	@hack/conformance.sh
 
+.PHONY: fuzz
+fuzz: ## Fuzz what reads the network, FUZZ_SECONDS (20) a target
+	@hack/fuzz.sh
+
 .PHONY: clean
 clean: down ## Remove what was built and run; .tools/ stays
 	@rm -rf bin .run

@@ -13,6 +13,7 @@ if ((${#packages[@]})); then
   with_progress "measuring (compiling the first time takes some minutes)" \
     go test -run '^$' -bench . -benchmem "${packages[@]}"
 fi
+with_progress "measuring the simulator" go test -run '^$' -bench Scale -benchtime 1x ./test/mesossim
 # kube-scheduler's own benchmark, which some of these are built on, wants etcd on the PATH.
 export PATH="$PWD/.tools:$PATH"
 if [[ -n $(git ls-files 'test/perf/*_test.go' ':!test/perf/throughput') ]]; then
