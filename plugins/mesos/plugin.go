@@ -16,6 +16,7 @@ import (
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/apis/config"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/apis/config/validation"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/debug"
 )
 
 // Name is the plugin's name in the configuration.
@@ -55,6 +56,10 @@ func (s *System) Factory(ctx context.Context, obj runtime.Object, handle fwk.Han
 	if err := validation.ValidateMesosArgs(field.NewPath("args"), args).ToAggregate(); err != nil {
 		return nil, fmt.Errorf("profile %s: pluginConfig of %s: %w", handle.ProfileName(), Name, err)
 	}
+	// kube-scheduler logs this very object after the plugins were made, and shows it under /configz.
+	shown := args
+	args = args.DeepCopy()
+	debug.HideSecrets(shown)
 	if err := s.join(ctx, args, handle); err != nil {
 		return nil, fmt.Errorf("profile %s: %w", handle.ProfileName(), err)
 	}

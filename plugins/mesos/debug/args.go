@@ -15,19 +15,13 @@ import (
 // hidden stands where something secret was.
 const hidden = "***"
 
-// ShownArgs returns the plugin's arguments as people write them, without what may be secret: passwords in addresses and
-// the values of environment variables. Files are named, not read.
+// ShownArgs returns the plugin's arguments as people write them, without what may be secret. Files are named, not read.
 func ShownArgs(args *config.MesosArgs) (map[string]any, error) {
+	args = args.DeepCopy()
+	HideSecrets(args)
 	var external configv1.MesosArgs
-	if err := scheme.Scheme.Convert(args.DeepCopy(), &external, nil); err != nil {
+	if err := scheme.Scheme.Convert(args, &external, nil); err != nil {
 		return nil, fmt.Errorf("convert the args: %w", err)
-	}
-	for i, master := range external.Masters {
-		external.Masters[i] = withoutPassword(master)
-	}
-	external.WebUIURL = withoutPassword(external.WebUIURL)
-	for i := range external.Executor.Environment {
-		external.Executor.Environment[i].Value = hidden
 	}
 	data, err := json.Marshal(&external)
 	if err != nil {
@@ -35,6 +29,17 @@ func ShownArgs(args *config.MesosArgs) (map[string]any, error) {
 	}
 	shown := map[string]any{}
 	return shown, json.Unmarshal(data, &shown)
+}
+
+// HideSecrets overwrites what may be secret in arguments: passwords in addresses and the values of environment variables.
+func HideSecrets(args *config.MesosArgs) {
+	for i, master := range args.Masters {
+		args.Masters[i] = withoutPassword(master)
+	}
+	args.WebUIURL = withoutPassword(args.WebUIURL)
+	for i := range args.Executor.Environment {
+		args.Executor.Environment[i].Value = hidden
+	}
 }
 
 // withoutPassword hides user and password of an address: all that stands before its last @.
