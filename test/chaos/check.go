@@ -215,6 +215,9 @@ func (e *evidence) amounts(h *podHistory, l life) []violation {
 		}
 	}
 	hasCPU, hasMemory := int64(math.Round(l.task.Resources.CPUs*1000)), int64(math.Round(l.task.Resources.Mem*1000))
+	if hasCPU == 0 && hasMemory == 0 && !l.alive() {
+		return nil // it had ended before the present master heard of it
+	}
 	if hasCPU == cpu && hasMemory == memory && ports == wanted {
 		return nil
 	}
