@@ -170,16 +170,19 @@ func (a *agent) begin(ready, register time.Duration) {
 		return
 	}
 	a.state = nodeDown
+	// One after the other: timers that are nearly due together may fire in any order on a busy machine.
 	a.after(ready*75/100, func() {
 		if err := a.listen(); err != nil {
 			a.c.logger.Error(err, "An agent cannot listen again")
 		}
 		a.state = nodeStarting
-	})
-	a.after(ready*94/100, func() { a.state = nodeRecovering })
-	a.after(ready, func() {
-		a.state = nodeLeading
-		a.recover(register)
+		a.after(ready*19/100, func() {
+			a.state = nodeRecovering
+			a.after(ready*6/100, func() {
+				a.state = nodeLeading
+				a.recover(register)
+			})
+		})
 	})
 }
 
