@@ -31,6 +31,10 @@ down: ## End what `make up` started
 test: build tools ## Run all tests: unit tests with the race detector, then the end-to-end suite
 	@go run ./hack/test
 
+.PHONY: page
+page: ## Test the web page in a real Chromium against what `make up` has started
+	@hack/page.sh
+
 .PHONY: verify
 verify: ## Check formatting, lint, imports, go.mod, generated code
 	@hack/verify.sh

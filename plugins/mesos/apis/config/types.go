@@ -110,8 +110,10 @@ type MesosArgs struct {
 	// GPUs asks for offers of agents with GPUs too (capability GPU_RESOURCES). Mesos does not say which device a task gets, so
 	// only agents whose GPUs are all reserved to one of Roles run pods with GPUs. Defaults to false.
 	GPUs bool
-	// StatusAddress is the host:port on which readiness and the debug view are served by plain HTTP. Port 0 means any
-	// that is free. Defaults to 127.0.0.1:10270; empty means that they are not served.
+	// StatusAddress is the host:port on which health, readiness, the debug API and its page are served: on a loopback address
+	// by plain HTTP to everybody on the host, elsewhere by TLS with kube-scheduler's own certificate, and all but health and
+	// readiness only to those whom the API server allows. Port 0 means any that is free. Defaults to 127.0.0.1:10270; empty
+	// means that they are not served.
 	StatusAddress string
 }
 

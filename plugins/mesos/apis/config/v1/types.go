@@ -142,8 +142,10 @@ type MesosArgs struct {
 	// only agents whose GPUs are all reserved to one of Roles run pods with GPUs. Defaults to false.
 	// +optional
 	GPUs bool `json:"gpus,omitempty"`
-	// StatusAddress is the host:port on which readiness and the debug view are served by plain HTTP. Port 0 means any
-	// that is free. Defaults to 127.0.0.1:10270; empty means that they are not served.
+	// StatusAddress is the host:port on which health, readiness, the debug API and its page are served: on a loopback address
+	// by plain HTTP to everybody on the host, elsewhere by TLS with kube-scheduler's own certificate, and all but health and
+	// readiness only to those whom the API server allows. Port 0 means any that is free. Defaults to 127.0.0.1:10270; empty
+	// means that they are not served.
 	// +optional
 	StatusAddress *string `json:"statusAddress,omitempty"`
 }
