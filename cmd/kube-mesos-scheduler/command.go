@@ -44,13 +44,20 @@ const (
 // cannot be used because it leaves no room between the scheduler's making and its run.
 func newCommand() *cobra.Command {
 	opts := options.NewOptions()
+	dry := false
+	opts.Flags.FlagSet("mesos").BoolVar(&dry, "validate-config", false, "Only check the file of --config, and that a Mesos master leads and takes the credential; start nothing.")
 	cmd := &cobra.Command{
 		Use: name,
 		Long: `The Kubernetes scheduler with the plugin Mesos. It does all that kube-scheduler does; in profiles that enable
 the plugin, pods are placed by the offers of a Mesos master, and each one's resources are held by a Mesos task.
 It runs as a second scheduler, and pods choose it by schedulerName.`,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return opts.ComponentGlobalsRegistry.Set() },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, opts) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dry {
+				return validateConfig(cmd.Context(), opts.ConfigFile, cmd.OutOrStdout())
+			}
+			return run(cmd, opts)
+		},
 		Args: func(cmd *cobra.Command, args []string) error {
 			for _, arg := range args {
 				if arg != "" {
