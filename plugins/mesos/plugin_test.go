@@ -700,7 +700,7 @@ func TestScore(t *testing.T) {
 		t.Error("nothing to choose from")
 	}
 	scores := fwk.NodeScoreList{{Name: "a", Score: 10}, {Name: "b", Score: 40}}
-	if status := w.NormalizeScore(w.ctx, state, pod, scores); !status.IsSuccess() || scores[1].Score != fwk.MaxNodeScore || scores[0].Score >= scores[1].Score {
+	if status := w.NormalizeScore(w.ctx, state, pod, scores); !status.IsSuccess() || scores[1].Score != fwk.MaxScore || scores[0].Score >= scores[1].Score {
 		t.Errorf("%v %v", status, scores)
 	}
 }

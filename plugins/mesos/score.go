@@ -79,5 +79,5 @@ func (m *Mesos) ScoreExtensions() fwk.ScoreExtensions { return m }
 
 // NormalizeScore stretches the scores to the framework's range.
 func (m *Mesos) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
-	return helper.DefaultNormalizeScore(fwk.MaxNodeScore, false, scores)
+	return helper.DefaultNormalizeScore(fwk.MaxScore, false, scores)
 }

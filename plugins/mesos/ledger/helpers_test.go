@@ -29,9 +29,8 @@ var executorAmounts = resources.Amounts{CPUs: 100, Mem: 128_000}
 // book is a ledger with a clock that stands still, subscribed.
 type book struct {
 	*Ledger
-	t      testing.TB
-	clock  *testclock.FakeClock
-	offers int
+	t     testing.TB
+	clock *testclock.FakeClock
 }
 
 func newBook(t testing.TB) *book {

@@ -92,7 +92,13 @@ const (
 var ErrFailedOver = errors.New("another instance has subscribed with this framework's id")
 
 // errRemoved says that the master has removed the framework.
-var errRemoved = errors.New("Framework has been removed")
+var errRemoved = errors.New("the framework was removed")
+
+// What an ERROR says when the framework is removed (src/master/master.cpp), and when another instance subscribes.
+const (
+	textRemoved    = "Framework has been removed"
+	textFailedOver = "Framework failed over"
+)
 
 // Status is the state of a session for people.
 type Status struct {
@@ -369,9 +375,9 @@ func (s *Session) handle(ctx context.Context, event *scheduler.Event) error {
 	case scheduler.Event_ERROR:
 		message := event.Error.GetMessage()
 		switch {
-		case strings.Contains(message, "Framework failed over"):
+		case strings.Contains(message, textFailedOver):
 			return fmt.Errorf("%w: %s", ErrFailedOver, message)
-		case strings.Contains(message, errRemoved.Error()):
+		case strings.Contains(message, textRemoved):
 			return fmt.Errorf("%w: %s", errRemoved, message)
 		}
 		return fmt.Errorf("the Mesos master refuses the framework: %s", message)
