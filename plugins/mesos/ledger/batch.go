@@ -208,6 +208,7 @@ func (l *Ledger) consume(a *agent, offers []*offer, b *Batch, rest resources.Off
 	p := a.pool(b.Pool)
 	p.expected.Join(rest)
 	p.until = now.Add(l.options.ReturnTime)
+	l.timed[a.id] = a
 	if b.NewExecutor {
 		p.executor.phase, p.executor.id, p.executor.resources = executorLaunching, b.ExecutorID, b.ExecutorResources
 	}
@@ -278,7 +279,7 @@ func (l *Ledger) Fences() []Fence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	byOffers := map[string]*Fence{}
-	for _, t := range l.pods {
+	for _, t := range l.heeded() {
 		if t.State != Unclear || len(t.Offers) == 0 {
 			continue
 		}
@@ -320,7 +321,14 @@ func (l *Ledger) Short(uid types.UID) (since time.Time, ok bool) {
 	if t.RescindedAt.After(t.ClaimedAt) {
 		return t.RescindedAt, true
 	}
-	return t.ClaimedAt, true
+	since = t.ClaimedAt
+	if a := l.agents[t.AgentID]; a != nil {
+		// While offers keep coming, those before it in line are served, and its turn comes.
+		if last := a.pool(poolOf(t.Need)).lastAt; last.After(since) {
+			since = last
+		}
+	}
+	return since, true
 }
 
 func (l *Ledger) backed(t *Task) bool {

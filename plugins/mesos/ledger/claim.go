@@ -128,6 +128,7 @@ func (l *Ledger) PodGone(uid types.UID) {
 		return
 	}
 	t.PodGone = l.options.Clock.Now()
+	l.heed[t.UID] = t
 	l.observe(Left, t, t.State, t.ChangedAt)
 	switch {
 	case t.State == Unheld || t.State == Terminal:
@@ -195,6 +196,7 @@ func (l *Ledger) kill(t *Task, grace *time.Duration) {
 		t.KillSince = l.options.Clock.Now()
 		l.observe(KillWanted, t, t.State, t.ChangedAt)
 	}
+	l.heed[t.UID] = t
 	if grace != nil && (t.KillGrace == nil || *grace < *t.KillGrace) {
 		t.KillGrace = grace
 		t.killSent = time.Time{}
@@ -224,7 +226,7 @@ func (l *Ledger) Dooms(patience, repeat time.Duration) []Doomed {
 	defer l.mu.Unlock()
 	now := l.options.Clock.Now()
 	var out []Doomed
-	for _, t := range l.pods {
+	for _, t := range l.heeded() {
 		if !t.State.Sent() || t.State == Unclear {
 			continue // an Unclear launch is fenced first: a KILL says nothing of an ACCEPT that may still come
 		}

@@ -58,6 +58,8 @@ type Ledger struct {
 	attempt      int64
 	fates        Fates
 
+	heed     map[types.UID]*Task // see heeded
+	timed    map[string]*agent   // those that time alone changes something for: rests of offers to come, windows to end
 	dirty    map[string]*agent
 	snapshot atomic.Pointer[Snapshot]
 }
@@ -82,6 +84,8 @@ func New(options Options) *Ledger {
 		ended:     newRecent(rememberEnded),
 		strangers: map[string]*Stranger{},
 		waiting:   map[types.UID]*Waiting{},
+		heed:      map[types.UID]*Task{},
+		timed:     map[string]*agent{},
 		dirty:     map[string]*agent{},
 	}
 	l.snapshot.Store(emptySnapshot)

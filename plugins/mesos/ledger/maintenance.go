@@ -21,6 +21,7 @@ func (l *Ledger) setWindow(a *agent, window Unavailability) {
 	}
 	if window != a.unavailable {
 		a.unavailable = window
+		l.timed[a.id] = a
 		l.grow(a)
 	}
 }

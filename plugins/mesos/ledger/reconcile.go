@@ -146,17 +146,25 @@ func (l *Ledger) Expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.options.Clock.Now()
-	for _, a := range l.agents {
+	for id, a := range l.timed {
 		l.expireWindow(a, now)
+		waits := a.unavailable.Duration > 0
 		for _, p := range a.pools {
-			if !p.until.IsZero() && !now.Before(p.until) {
+			switch {
+			case p.until.IsZero():
+			case now.Before(p.until):
+				waits = true
+			default:
 				p.until = time.Time{}
 				p.expected = emptyOffered
 				l.touch(a)
 			}
 		}
+		if !waits {
+			delete(l.timed, id)
+		}
 	}
-	for _, t := range l.pods {
+	for _, t := range l.heeded() {
 		if t.State != Unreachable || t.Last.State != mesos.TASK_UNKNOWN {
 			continue
 		}

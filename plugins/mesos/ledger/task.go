@@ -146,6 +146,9 @@ func (l *Ledger) move(t *Task, to State) {
 	t.State, t.ChangedAt = to, l.options.Clock.Now()
 	l.count(t, +1)
 	l.observe(Moved, t, from, since)
+	if to == Unclear {
+		l.heed[t.UID] = t
+	}
 	if a != nil && t.ID != "" {
 		if to.Sent() {
 			a.tasks[t.ID] = t
@@ -169,6 +172,17 @@ func (l *Ledger) count(t *Task, by int) {
 	}
 }
 
+// heeded returns the records that time alone may ask something for: those to be killed, those whose pod is gone, and
+// launches that have to be fenced. They are few, whatever runs.
+func (l *Ledger) heeded() map[types.UID]*Task {
+	for uid, t := range l.heed {
+		if t.KillSince.IsZero() && t.PodGone.IsZero() && t.State != Unclear {
+			delete(l.heed, uid)
+		}
+	}
+	return l.heed
+}
+
 // Counts returns the number of records by state.
 func (l *Ledger) Counts() [Terminal + 1]int {
 	l.mu.Lock()
@@ -188,6 +202,7 @@ func (l *Ledger) forget(t *Task) {
 	}
 	if l.pods[t.UID] == t {
 		delete(l.pods, t.UID)
+		delete(l.heed, t.UID)
 		l.count(t, -1)
 	}
 	if t.ID != "" {
