@@ -146,8 +146,16 @@ func (m *Mesos) send(ctx context.Context, binding *v1.Binding) error {
 		}
 		return cacher.WaitOnFinish(ctx, done)
 	}
+	if err := m.system.bindings.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer m.system.bindings.Release(1)
 	return m.handle.ClientSet().CoreV1().Pods(binding.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
 }
+
+// maxBindings bounds the Bindings in flight. Offers that come back let many tasks start at one moment. An API server takes
+// 100 requests on one connection, and for each one more the client opens another connection, with all that TLS costs.
+const maxBindings = 64
 
 // look asks the API server what became of a Binding. settled means that it cannot be stored any more, bound that the pod
 // is bound to the node with the task.

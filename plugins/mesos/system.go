@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -54,7 +55,8 @@ type System struct {
 	mayLead func() error
 
 	clock     clock.WithTicker
-	lead      time.Duration // before a maintenance window
+	bindings  *semaphore.Weighted // in flight
+	lead      time.Duration       // before a maintenance window
 	needs     *needs
 	pods      corelisters.PodLister
 	nodes     corelisters.NodeLister
@@ -75,7 +77,7 @@ type System struct {
 
 // NewSystem returns a System without profiles.
 func NewSystem() *System {
-	return &System{handles: map[string]fwk.Handle{}, clock: clock.RealClock{}, preemptions: newPreemptions(clock.RealClock{})}
+	return &System{handles: map[string]fwk.Handle{}, clock: clock.RealClock{}, bindings: semaphore.NewWeighted(maxBindings), preemptions: newPreemptions(clock.RealClock{})}
 }
 
 // Times that are no options.
