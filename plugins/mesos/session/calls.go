@@ -87,11 +87,15 @@ func (s *Session) ackLoop(ctx context.Context) error {
 // killTick is how often kills that are due are looked for.
 const killTick = 250 * time.Millisecond
 
+// retireTick is how often executors that are not needed are looked for, which takes a look at every agent.
+const retireTick = 2 * time.Second
+
 // killLoop sends the KILLs that the ledger wants and does what time brings. A KILL is repeated until the task has ended:
 // one that is sent while the executor's stream is broken is lost without a sign.
 func (s *Session) killLoop(ctx context.Context) error {
 	ticker := s.options.Clock.NewTicker(killTick)
 	defer ticker.Stop()
+	var retired time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -107,7 +111,10 @@ func (s *Session) killLoop(ctx context.Context) error {
 		if !s.reconciled.Load() {
 			continue // nothing is killed before the whole picture is known
 		}
-		s.retire(ctx)
+		if now := s.options.Clock.Now(); now.Sub(retired) >= retireTick {
+			retired = now
+			s.retire(ctx)
+		}
 		for _, d := range s.ledger.Dooms(s.options.KillPatience, s.options.KillRepeat) {
 			call := calls.Kill(d.TaskID, d.AgentID)
 			if d.Grace != nil {
