@@ -11,6 +11,10 @@ help: ## Show this list
 build: ## Build the product's programs into bin/
 	@hack/build.sh
 
+.PHONY: images
+images: ## Build images of scheduler and executor as OCI archives into .run/images/, without an engine
+	@hack/images.sh
+
 .PHONY: tools
 tools: ## Build a Kubernetes control plane for tests and demo into .tools/ (about ten minutes the first time)
 	@hack/control-plane.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the product's programs, all under cmd/ or those named as arguments, into bin/.
+# Builds the product's programs, all under cmd/ or those named as arguments, into bin/ or $BIN.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib/progress.sh
@@ -18,12 +18,13 @@ if (($# == 0)); then
   mapfile -t names < <(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./cmd/... | sed -n 's|.*/cmd/\([^/]*\)$|\1|p')
   set -- "${names[@]}"
 fi
-mkdir -p bin
+bin=${BIN:-bin}
+mkdir -p "$bin"
 for name in "$@"; do
   start=$SECONDS
   echo "building $name ..."
   # Static, so that they run in an empty image and, the executor, on any host.
   CGO_ENABLED=0 with_progress "building $name (the first build takes about three minutes on two cores)" \
-    go build -ldflags "$ldflags" -o "bin/$name" "./cmd/$name"
-  echo "built bin/$name $version in $((SECONDS - start)) s"
+    go build -ldflags "$ldflags" -o "$bin/$name" "./cmd/$name"
+  echo "built $bin/$name $version in $((SECONDS - start)) s"
 done

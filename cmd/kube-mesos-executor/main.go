@@ -39,6 +39,12 @@ const (
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
+	if len(args) > 0 && args[0] == "install" {
+		if err := runInstall(args[1:]); err != nil {
+			return refuse(err)
+		}
+		return bridge.ExitDone
+	}
 	opts := bridge.DefaultOptions()
 	var runBridge, check bool
 	fs := pflag.NewFlagSet("kube-mesos-executor", pflag.ContinueOnError)
