@@ -28,6 +28,7 @@ type explained struct {
 	message string
 	at      time.Time
 	waits   bool
+	silent  time.Time // since when the role has had no offer, as far as the pod was told
 }
 
 // explainLoop tells waiting pods in an event how much they ask for and where they would nearly fit: reasons of Filter
@@ -53,6 +54,10 @@ func (s *System) explainAll(told map[types.UID]*explained, queue []ledger.Waitin
 	for _, e := range told {
 		e.waits = false
 	}
+	silent := map[string]time.Time{}
+	for _, r := range s.session.Roles() {
+		silent[r.Name] = r.Silent
+	}
 	for _, w := range queue {
 		e := told[w.Pod.UID]
 		if e == nil {
@@ -61,6 +66,9 @@ func (s *System) explainAll(told map[types.UID]*explained, queue []ledger.Waitin
 		}
 		e.waits = true
 		s.history.Waiting(&w)
+		if w.Tried != 0 {
+			s.tellSilence(e, &w, silent[w.Need.Role])
+		}
 		if w.Tried == 0 || now.Sub(w.TriedAt) < explainAfter || !e.at.IsZero() && now.Sub(e.at) < explainAgain {
 			continue
 		}
@@ -105,6 +113,9 @@ func (s *System) explain(snapshot *ledger.Snapshot, pod *v1.Pod, need resources.
 		return true
 	})
 	message := fmt.Sprintf("asks for %s as Mesos role %s; ", need, need.Role)
+	if since := s.session.Silent(need.Role); !since.IsZero() && !fits {
+		message += silence(need.Role, since) + "; "
+	}
 	switch {
 	case fits:
 		return ""
@@ -126,6 +137,22 @@ func (s *System) explain(snapshot *ledger.Snapshot, pod *v1.Pod, need resources.
 		message += fmt.Sprintf("; ports free there: %s", cutString(nearest.Ports(need).String(), 120))
 	}
 	return message
+}
+
+// silence says that a role has had no offer for a while.
+func silence(role string, since time.Time) string {
+	return fmt.Sprintf("Mesos has offered nothing to role %s since %s although it may: other frameworks use the agents, or a quota of the role is used up", role, since.UTC().Format(time.RFC3339))
+}
+
+// tellSilence tells a waiting pod, once, that its role has had no offer for a while. It is an event of its own: a recorder
+// keeps the first text of events of one reason.
+func (s *System) tellSilence(e *explained, w *ledger.Waiting, since time.Time) {
+	if since.Equal(e.silent) {
+		return
+	}
+	if e.silent = since; !since.IsZero() {
+		s.recorder(s.handleOf(w.Pod).EventRecorder()).Eventf(w.Pod, nil, v1.EventTypeWarning, "NoMesosOffers", "Scheduling", "%s", silence(w.Need.Role, since))
+	}
 }
 
 func (s *System) notSubscribed() string {

@@ -114,18 +114,20 @@ func (w *world) waitTaint(node, key string, want bool) {
 // waitEvent waits for an event about something in the test's namespace.
 func (w *world) waitEvent(reason, part string) {
 	w.Helper()
-	w.waitFor("event "+reason+" with "+part, func() error {
-		events, err := shared.Client.CoreV1().Events(w.namespace).List(w.ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
-		if err != nil {
-			return err
+	w.waitFor("event "+reason+" with "+part, func() error { return w.hasEvent(reason, part) })
+}
+
+func (w *world) hasEvent(reason, part string) error {
+	events, err := shared.Client.CoreV1().Events(w.namespace).List(w.ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
+	if err != nil {
+		return err
+	}
+	for _, e := range events.Items {
+		if contains(e.Message, part) {
+			return nil
 		}
-		for _, e := range events.Items {
-			if contains(e.Message, part) {
-				return nil
-			}
-		}
-		return fmt.Errorf("%d events of that reason", len(events.Items))
-	})
+	}
+	return fmt.Errorf("%d events of that reason", len(events.Items))
 }
 
 // web makes a Deployment of one pod and returns the pod once it runs.

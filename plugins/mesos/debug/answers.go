@@ -34,7 +34,7 @@ func (s *Server) status() v1.Status {
 		out.Release = o.HowToRelease(out.RemovalsStopped)
 	}
 	for _, r := range o.Session.Roles() {
-		out.Roles = append(out.Roles, v1.Role{Name: r.Name, Suppressed: r.Suppressed, Revived: r.Revived, Answered: r.Answered})
+		out.Roles = append(out.Roles, v1.Role{Name: r.Name, Suppressed: r.Suppressed, Revived: r.Revived, Answered: r.Answered, SilentSince: r.Silent})
 	}
 	for state, n := range o.Ledger.Counts() {
 		out.Tasks[ledger.State(state).String()] = n

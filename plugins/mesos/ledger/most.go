@@ -31,3 +31,15 @@ func (l *Ledger) remember(a *agent) {
 	}
 	a.most = a.most.Max(sum)
 }
+
+// Offering says whether an offer for a role is in hand.
+func (l *Ledger) Offering(role string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.offers {
+		if o.role == role {
+			return true
+		}
+	}
+	return false
+}

@@ -69,6 +69,7 @@ type economy struct {
 // roleState is what the economy knows of one role.
 type roleState struct {
 	suppressed bool
+	opened     time.Time     // since when offers may come
 	active     time.Time     // when something last asked for offers
 	revived    time.Time     // when REVIVE was last sent
 	answered   time.Time     // when offers last came
@@ -100,7 +101,7 @@ func (e *economy) resubscribed() {
 	now := e.options.Clock.Now()
 	e.refused, e.inverse = nil, nil
 	for _, r := range e.roles {
-		*r = roleState{active: now, revived: now}
+		*r = roleState{active: now, revived: now, opened: now}
 	}
 }
 
@@ -381,7 +382,9 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 		} else {
 			r.revived = r.answered.Add(-time.Nanosecond) // the answer overtook this line
 		}
-		r.suppressed = false
+		if r.suppressed {
+			r.suppressed, r.opened = false, now
+		}
 		e.mu.Unlock()
 		metrics.Suppressed.WithLabelValues(role).Set(0)
 		return

@@ -93,6 +93,9 @@ type Role struct {
 	// Revived is when offers were last asked for, and Answered when some last came.
 	Revived  time.Time `json:"revived,omitzero"`
 	Answered time.Time `json:"answered,omitzero"`
+	// SilentSince is since when nothing was offered although it may be, absent while something is: others use the agents, or a
+	// quota of the role is used up.
+	SilentSince time.Time `json:"silentSince,omitzero"`
 }
 
 // Fates count offers: received = held + accepted + declined + rescinded + lost.
