@@ -99,19 +99,43 @@ func (l *Launcher) Kick() {
 	}
 }
 
-// queue is the claims of one pool that are ready, and when its batch closes.
+// queue is the claims of one pool that are ready, and when its batch closes. While offers are awaited it may become long, so
+// nothing is done to all of it for each claim that comes.
 type queue struct {
 	uids   []types.UID
+	in     map[types.UID]struct{}
 	closes time.Time
+	pruned time.Time
+}
+
+func (q *queue) add(uid types.UID) {
+	if _, ok := q.in[uid]; !ok { // who waits for long asks again
+		q.in[uid] = struct{}{}
+		q.uids = append(q.uids, uid)
+	}
+}
+
+// pruneEvery is how often claims that were given up are taken off a queue.
+const pruneEvery = 100 * time.Millisecond
+
+// prune drops what is no claim any more.
+func (q *queue) prune(book *ledger.Ledger, agentID string, now time.Time) {
+	q.pruned = now
+	q.uids = book.StillClaimed(agentID, q.uids)
+	if len(q.uids) != len(q.in) {
+		clear(q.in)
+		for _, uid := range q.uids {
+			q.in[uid] = struct{}{}
+		}
+	}
 }
 
 // drop takes what a batch launches off the queue.
 func (q *queue) drop(b *ledger.Batch) {
-	launched := make(map[types.UID]bool, len(b.Launches))
 	for i := range b.Launches {
-		launched[b.Launches[i].Task.UID] = true
+		delete(q.in, b.Launches[i].Task.UID)
 	}
-	q.uids = slices.DeleteFunc(q.uids, func(uid types.UID) bool { return launched[uid] })
+	q.uids = slices.DeleteFunc(q.uids, func(uid types.UID) bool { _, ok := q.in[uid]; return !ok })
 }
 
 // Run forms batches until ctx ends. It returns when every ACCEPT in flight has been answered or given up.
@@ -147,12 +171,10 @@ func (f *forming) add(ctx context.Context, c claim) {
 	now := f.options.Clock.Now()
 	q := f.queues[c.agentPool]
 	if q == nil {
-		q = &queue{closes: now.Add(f.options.Window)}
+		q = &queue{closes: now.Add(f.options.Window), in: map[types.UID]struct{}{}}
 		f.queues[c.agentPool] = q
 	}
-	if !slices.Contains(q.uids, c.uid) { // who waits for long asks again
-		q.uids = append(q.uids, c.uid)
-	}
+	q.add(c.uid)
 	f.wakeAt(f.form(ctx, c.agentPool, q, now), now)
 }
 
@@ -196,7 +218,10 @@ func (f *forming) form(ctx context.Context, key agentPool, q *queue, now time.Ti
 			f.Kick()
 		}()
 	}
-	if q.uids = f.ledger.StillClaimed(key.agent, q.uids); len(q.uids) == 0 {
+	if len(q.uids) > 0 && now.Sub(q.pruned) >= pruneEvery {
+		q.prune(f.ledger, key.agent, now)
+	}
+	if len(q.uids) == 0 {
 		delete(f.queues, key)
 	}
 	return again

@@ -59,7 +59,7 @@ func (s *simulator) stop() {
 	_ = s.cmd.Wait()
 }
 
-// addAgents gives each node that can take pods an agent with what pods may use of the node, and an executor's share more.
+// addAgents gives each node that can take pods an agent that gives away what pods may use of the node.
 func (s *simulator) addAgents(ctx context.Context, nodes []v1.Node) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
@@ -69,7 +69,7 @@ func (s *simulator) addAgents(ctx context.Context, nodes []v1.Node) error {
 			continue
 		}
 		group.Go(func() error {
-			text := fmt.Sprintf("cpus:%g;mem:%d;disk:100000;ports:[31000-32000]", node.Status.Allocatable.Cpu().AsApproximateFloat64()+0.1, node.Status.Allocatable.Memory().Value()>>20+128)
+			text := fmt.Sprintf("cpus:%g;mem:%d;ports:[20000-21000]", node.Status.Allocatable.Cpu().AsApproximateFloat64(), node.Status.Allocatable.Memory().Value()>>20)
 			body, err := json.Marshal(map[string]string{"action": "add-agent", "agent": node.Name, "resources": text})
 			if err != nil {
 				return err
