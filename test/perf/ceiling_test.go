@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package perf
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/test/mesossim"
+)
+
+// startSim starts a simulator with synthetic agents, named like their nodes.
+func startSim(t *testing.T, agents int, resources string) (*mesossim.Cluster, []string) {
+	t.Helper()
+	options := mesossim.Options{Synthetic: &mesossim.Script{}, WorkDir: t.TempDir()}
+	nodes := make([]string, agents)
+	for i := range nodes {
+		nodes[i] = fmt.Sprintf("node-%d", i)
+		options.Agents = append(options.Agents, mesossim.AgentOptions{Name: nodes[i], Resources: resources})
+	}
+	sim, err := mesossim.Start(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	return sim, nodes
+}
+
+// TestCeiling compares the plugin's own part with a client that launches the same tasks by the best possible ACCEPTs. The
+// API server, which is slower than both, is left out.
+func TestCeiling(t *testing.T) {
+	for _, c := range []struct {
+		agents, tasks int
+		resources     string
+	}{
+		{3, 6000, "cpus:400;mem:400000;disk:100000;ports:[31000-32000]"},
+		{100, 6000, "cpus:16;mem:16384;disk:100000;ports:[31000-32000]"},
+	} {
+		t.Run(fmt.Sprintf("agents=%d", c.agents), func(t *testing.T) {
+			var raw, ours []float64
+			for range 3 {
+				raw = append(raw, bareRate(t, c.agents, c.tasks, c.resources))
+				ours = append(ours, coreRate(t, c.agents, c.tasks, c.resources))
+			}
+			slices.Sort(raw)
+			slices.Sort(ours)
+			fmt.Printf("ceiling: agents=%d raw=%.0f mesos=%.0f ratio=%.2f\n", c.agents, raw[1], ours[1], ours[1]/raw[1])
+		})
+	}
+}
+
+// perAccept is how many tasks one ACCEPT launches at most, for both.
+const perAccept = 100
+
+func bareRate(t *testing.T, agents, tasks int, resources string) float64 {
+	sim, _ := startSim(t, agents, resources)
+	defer sim.Close()
+	b, stop := startBare(t, sim.URL())
+	defer stop()
+	return float64(tasks) / b.launch(tasks, perAccept).Seconds()
+}
+
+func coreRate(t *testing.T, agents, tasks int, resources string) float64 {
+	sim, nodes := startSim(t, agents, resources)
+	defer sim.Close()
+	c := startCore(t, sim.URL(), &memoryIdentity{}, nodes, nil)
+	defer c.stop()
+	await(t, "offers", func() bool { return c.book.AgentCount() == agents })
+	pods := make([]*v1.Pod, tasks)
+	for i := range pods {
+		pods[i] = barePod(i)
+	}
+	begun := time.Now()
+	c.launchAll(t, pods)
+	await(t, "running tasks", func() bool { return sim.Counters().Updates[mesos.TASK_RUNNING.String()] >= tasks })
+	return float64(tasks) / time.Since(begun).Seconds()
+}
