@@ -66,10 +66,12 @@ func up(ctx context.Context, state string) (err error) {
 
   Mesos master:      %s
   scheduler status:  %s/readyz
+  scheduler's page:  %s/mesos/
+  what it does:      bin/kubectl-mesos --server %s status
   logs:              %s/logs
 
 It runs until "make down".
-`, kubeconfig(state), cluster.SchedulerName, w.master.url, w.scheduler.StatusURL, dir)
+`, kubeconfig(state), cluster.SchedulerName, w.master.url, w.scheduler.StatusURL, w.scheduler.StatusURL, w.scheduler.StatusURL, dir)
 	if err == nil {
 		err = os.WriteFile(greeting(state), []byte(hello), 0o644)
 	}

@@ -170,6 +170,7 @@ func (c *Cluster) adapt(config map[string]any, kubeconfig, statusAddress string,
 	merge(args, map[string]any{
 		"masters":       masters,
 		"statusAddress": statusAddress,
+		"webUIURL":      "http://" + statusAddress + "/mesos/",
 		"executor": map[string]any{
 			"path": options.Executor,
 			// All nodes are on this host, so each has a file of its own.

@@ -6,6 +6,8 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/debug/history"
 	v1 "github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/debug/v1"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
@@ -25,6 +27,7 @@ func (s *Server) Run(ctx context.Context) error {
 			phase = now.Phase
 		}
 		s.sample()
+		s.warnPorts(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -92,5 +95,28 @@ func gauge(a resources.Amounts, kind string) {
 	v := amountsOf(a)
 	for name, n := range map[string]float64{resources.CPUs: v.CPUs, resources.Mem: v.Mem, resources.Disk: v.Disk, resources.GPUs: v.GPUs} {
 		metrics.Resources.WithLabelValues(name, kind).Set(n)
+	}
+}
+
+// nodePorts are Kubernetes' default for --service-node-port-range.
+var nodePorts = resources.NewPortSet(resources.PortRange{Begin: 30000, End: 32767})
+
+// warnPorts says once that agents offer ports that Kubernetes may give to services: a task and a NodePort could get the same
+// number. What range the API server uses cannot be asked.
+func (s *Server) warnPorts(ctx context.Context) {
+	if s.warned {
+		return
+	}
+	for _, a := range s.options.Ledger.Agents() {
+		for _, p := range a.Pools {
+			if len(p.Ports.Intersect(nodePorts)) == 0 {
+				continue
+			}
+			s.warned = true
+			message := "agents offer ports of Kubernetes' default NodePort range, 30000-32767: unless the API server's --service-node-port-range is another one, a service and a pod or a Mesos task may get the same port; move one of the two ranges"
+			klog.FromContext(ctx).Info("Port ranges overlap", "agent", a.ID, "node", a.Node, "ports", p.Ports.String(), "advice", message)
+			s.options.History.Note("", "", "", "PortRangesOverlap", message)
+			return
+		}
 	}
 }

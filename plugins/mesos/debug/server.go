@@ -65,6 +65,7 @@ type Options struct {
 type Server struct {
 	options Options
 	started time.Time
+	warned  bool // of overlapping port ranges; only Run uses it
 }
 
 // New returns a server.

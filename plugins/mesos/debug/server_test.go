@@ -230,3 +230,32 @@ func TestShownArgsHideSecrets(t *testing.T) {
 	require.Contains(t, string(data), "m1:5050")
 	require.True(t, strings.Contains(string(data), "zk1:2181,zk2:2181/mesos"), string(data))
 }
+
+// Overlapping port ranges are told once.
+func TestPortRanges(t *testing.T) {
+	for name, tt := range map[string]struct {
+		begin, end uint64
+		want       int
+	}{
+		"Mesos' default":   {31000, 32000, 1},
+		"one port of it":   {32767, 40000, 1},
+		"below":            {20000, 29999, 0},
+		"no ports offered": {2, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := testingclock.NewFakeClock(time.Now())
+			h := history.New(clock)
+			book := ledger.New(ledger.Options{Clock: clock, NodeName: func(o *mesos.Offer) string { return o.Hostname }})
+			book.SetConnected(true)
+			kind, role := mesos.RANGES, "kubernetes"
+			book.AddOffers([]mesos.Offer{{
+				ID: mesos.OfferID{Value: "o1"}, AgentID: mesos.AgentID{Value: "s1"}, Hostname: "a", AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role},
+				Resources: []mesos.Resource{{Name: "ports", Type: &kind, Ranges: &mesos.Value_Ranges{Range: []mesos.Value_Range{{Begin: tt.begin, End: tt.end}}}}},
+			}})
+			s := New(Options{Clock: clock, Ledger: book, History: h})
+			s.warnPorts(t.Context())
+			s.warnPorts(t.Context())
+			require.Len(t, h.Events(0, 10), tt.want)
+		})
+	}
+}
