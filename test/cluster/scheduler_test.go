@@ -28,6 +28,7 @@ func TestAdaptKeepsTheShippedConfiguration(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"masters":       []any{"http://127.0.0.1:5050"},
 		"statusAddress": "127.0.0.1:7",
+		"webUIURL":      "http://127.0.0.1:7/mesos/",
 		"idleAfter":     "1s",
 		"executor":      map[string]any{"path": "/bin/executor", "kubeconfig": "/state/nodes/{node}.kubeconfig", "cpu": "50m"},
 	}, MesosArgs(config))
