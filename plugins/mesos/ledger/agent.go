@@ -65,6 +65,10 @@ type pool struct {
 	claimed  resources.Amounts // of Claimed and Unheld tasks
 	ports    map[int32]int     // ports of those, with how many claim each
 	executor executor
+	// sibling is the pool of the same role for the other kind of task, nil if there is none. shared names what both have
+	// from the same pieces: a claim in one pool takes it from both.
+	sibling *pool
+	shared  resources.Names
 }
 
 // executor is the state of the one executor that new tasks of a pool use.
@@ -109,7 +113,7 @@ func (p *pool) discharge(n resources.Need) {
 // headroom is what new claims may take: offered and expected, less what is claimed, less the executor's own
 // resources while the next ACCEPT would have to pay for it.
 func (p *pool) headroom(executor resources.Amounts, now time.Time) resources.Amounts {
-	room := p.offered.Amounts.Sub(p.claimed)
+	room := p.offered.Amounts.Sub(p.claimed).Sub(p.siblingClaims())
 	if now.Before(p.until) {
 		room = room.Add(p.expected.Amounts)
 	}
@@ -140,12 +144,17 @@ func (p *pool) freePorts(now time.Time) resources.PortSet {
 	if now.Before(p.until) {
 		free = free.Union(p.expected.Ports)
 	}
-	if len(p.ports) == 0 {
-		return free
-	}
 	taken := make([]int32, 0, len(p.ports))
 	for port := range p.ports {
 		taken = append(taken, port)
+	}
+	if p.sibling != nil && p.shared.Ports {
+		for port := range p.sibling.ports {
+			taken = append(taken, port)
+		}
+	}
+	if len(taken) == 0 {
+		return free
 	}
 	return free.Minus(resources.PortsOf(taken...))
 }
@@ -155,8 +164,27 @@ func (a *agent) pool(key PoolKey) *pool {
 	if p == nil {
 		p = &pool{}
 		a.pools[key] = p
+		if other := a.pools[PoolKey{key.Role, !key.Revocable}]; other != nil {
+			p.sibling, other.sibling = other, p
+		}
 	}
 	return p
+}
+
+// siblingClaims is what claims of the other kind of task take from the pieces that both kinds share.
+func (p *pool) siblingClaims() resources.Amounts {
+	if p.sibling == nil {
+		return resources.Amounts{}
+	}
+	return p.sibling.claimed.Only(p.shared)
+}
+
+// share notes what a revocable pool has from the regular one.
+func (p *pool) share(names resources.Names) {
+	p.shared = names
+	if p.sibling != nil {
+		p.sibling.shared = names
+	}
 }
 
 // agentOf returns the record of an agent, new if need be.

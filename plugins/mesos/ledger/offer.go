@@ -102,6 +102,9 @@ func (l *Ledger) addOffer(o *mesos.Offer, kept *offer, node string, now time.Tim
 		}
 		p := a.pool(key)
 		p.offered.Join(*kept.part(revocable))
+		if revocable && !kept.revocable.Empty() {
+			p.share(kept.revocable.Borrowed())
+		}
 		p.last, p.lastAt = p.offered.Amounts, now
 		p.expected = resources.Offered{} // what was on its way back is part of this offer, or somebody else's
 		l.adoptExecutor(a, key, o.ExecutorIDs)

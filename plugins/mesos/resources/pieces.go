@@ -27,8 +27,8 @@ type Offered struct {
 	pieces  []piece
 }
 
-// ParseOffer splits the resources of an offer into those that regular and those that revocable tasks may take. Left
-// out is everything that is no plain share of the agent: persistent volumes and disks with a source of their own,
+// ParseOffer splits the resources of an offer into those that regular and those that revocable tasks may take; the names
+// of which nothing is revocable are in both. Left out is everything that is no plain share of the agent: persistent volumes and disks with a source of their own,
 // shared resources, resources of a resource provider, dynamic reservations with labels (they are somebody's), names
 // that no task of ours uses, and values that are no amounts.
 func ParseOffer(offered []mesos.Resource) (regular, revocable Offered) {
@@ -61,7 +61,59 @@ func ParseOffer(offered []mesos.Resource) (regular, revocable Offered) {
 			regular.add(p)
 		}
 	}
+	revocable.borrow(regular)
 	return regular, revocable
+}
+
+// borrow adds the regular pieces of the names that o has none of: a revocable task may hold regular memory beside
+// revocable cpus, but never both kinds of one name (src/master/validation.cpp).
+func (o *Offered) borrow(regular Offered) {
+	own := o.pieces
+	if len(own) == 0 {
+		return
+	}
+	for _, p := range regular.pieces {
+		if !slices.ContainsFunc(own, func(q piece) bool { return q.template.Name == p.template.Name }) {
+			o.add(p)
+		}
+	}
+}
+
+// Names is a set of the names of resources.
+type Names struct{ CPUs, Mem, Disk, GPUs, Ports bool }
+
+// Borrowed returns the names that a revocable part has from the regular one.
+func (o Offered) Borrowed() Names {
+	var n Names
+	for i := range o.pieces {
+		if o.pieces[i].template.Revocable != nil {
+			continue
+		}
+		switch o.pieces[i].template.Name {
+		case CPUs:
+			n.CPUs = true
+		case Mem:
+			n.Mem = true
+		case Disk:
+			n.Disk = true
+		case GPUs:
+			n.GPUs = true
+		case Ports:
+			n.Ports = true
+		}
+	}
+	return n
+}
+
+// Only returns the amounts of some names, and zero of the others.
+func (a Amounts) Only(names Names) Amounts {
+	keep := func(v int64, yes bool) int64 {
+		if yes {
+			return v
+		}
+		return 0
+	}
+	return Amounts{keep(a.CPUs, names.CPUs), keep(a.Mem, names.Mem), keep(a.Disk, names.Disk), keep(a.GPUs, names.GPUs)}
 }
 
 func usable(r *mesos.Resource) bool {

@@ -162,9 +162,12 @@ func TestC20_RevocableIsAnotherKind(t *testing.T) {
 	if _, err := regular.Take(Amounts{CPUs: 3000}, nil); err == nil {
 		t.Error("a regular task got revocable cpus")
 	}
-	held, err := revocable.Take(Amounts{CPUs: 3000}, nil)
-	if err != nil || text(held) != "cpus{REV}:3" {
-		t.Errorf("a revocable task holds %s (%v)", text(held), err)
+	held, err := revocable.Take(Amounts{CPUs: 3000, Mem: 1024_000}, nil)
+	if err != nil || text(held) != "cpus{REV}:3;mem:1024" {
+		t.Errorf("a revocable task holds %s (%v), want revocable cpus alone and, as no memory is revocable, regular memory", text(held), err)
+	}
+	if b := revocable.Borrowed(); b != (Names{Mem: true}) {
+		t.Errorf("borrowed %+v, want mem", b)
 	}
 }
 
