@@ -5,6 +5,7 @@
 package metrics
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/component-base/metrics"
@@ -99,14 +100,22 @@ func Register() {
 
 // begin shows counters before they count: of one that appears with its first increment, a rate misses that one.
 func begin() {
-	for _, c := range []*metrics.CounterVec{Kills, Revives, Woken} {
-		c.WithLabelValues()
-	}
-	for _, g := range []*metrics.GaugeVec{Subscribed, Stopped, Strangers, Waiting, OldestOffer, StreamLag, Agents} {
-		g.WithLabelValues()
-	}
-	for _, r := range []string{"cpus", "mem"} {
-		Exceeded.WithLabelValues(r)
+	for i, d := range docs {
+		var values [][]string
+		switch {
+		case len(d.Labels) == 0:
+			values = [][]string{{}}
+		case slices.Equal(d.Labels, []string{"resource"}):
+			values = [][]string{{"cpus"}, {"mem"}}
+		}
+		for _, v := range values {
+			switch m := all[i].(type) {
+			case *metrics.CounterVec:
+				m.WithLabelValues(v...)
+			case *metrics.GaugeVec:
+				m.WithLabelValues(v...)
+			}
+		}
 	}
 	for c, values := range map[*metrics.CounterVec][]string{
 		Subscriptions: {"subscribed", "failed", "refused", "identity"}, Accepts: {"processed", "refused", "unclear"}, Launches: {"launched", "failed"},
