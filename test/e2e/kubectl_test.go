@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -20,8 +21,10 @@ import (
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
 	debugv1 "github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/debug/v1"
@@ -262,6 +265,34 @@ func TestKubectlMesos(t *testing.T) {
 		require.Equal(t, 401, code)
 	})
 
+	t.Run("the page through the API server", func(t *testing.T) {
+		root, err := cluster.RepositoryRoot()
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(w.ctx)
+		cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "kubectl-mesos"), "ui", "--kubeconfig="+viewer)
+		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "KUBECONFIG=")
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		defer func() {
+			cancel()
+			_ = cmd.Wait()
+		}()
+		address, err := bufio.NewReader(out).ReadString('\n')
+		require.NoError(t, err, "%s", errs.String())
+		for path, want := range map[string]string{"": "<h1>kube-mesos-scheduler</h1>", "app.js": "'use strict'", "style.css": ":root", "v1/status": `"phase":"subscribed"`} {
+			response, err := http.Get(strings.TrimSpace(address) + path)
+			require.NoError(t, err)
+			body, err := io.ReadAll(response.Body)
+			response.Body.Close()
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, response.StatusCode, "%s: %s", path, body)
+			require.Contains(t, string(body), want, path)
+		}
+	})
+
 	t.Run("drain", func(t *testing.T) {
 		node := w.waitRunning("runs").Spec.NodeName
 		admin := "--kubeconfig=" + shared.AdminKubeconfig()
@@ -269,6 +300,34 @@ func TestKubectlMesos(t *testing.T) {
 		require.NoError(t, err, "%s", errs)
 		require.Contains(t, out, "would evict pod "+w.namespace+"/runs")
 		w.waitRunning("runs")
+
+		// A budget is honoured, and named.
+		one := intstr.FromInt32(1)
+		pod, err := w.get("runs")
+		require.NoError(t, err)
+		pod.Labels = map[string]string{"app": "runs"}
+		_, err = shared.Client.CoreV1().Pods(w.namespace).Update(w.ctx, pod, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		budgets := shared.Client.PolicyV1().PodDisruptionBudgets(w.namespace)
+		_, err = budgets.Create(w.ctx, &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Name: "keep"},
+			Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: pod.Labels}},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		w.waitFor("the budget to count", func() error {
+			b, err := budgets.Get(w.ctx, "keep", metav1.GetOptions{})
+			if err == nil && b.Status.CurrentHealthy != 1 {
+				err = fmt.Errorf("%d healthy", b.Status.CurrentHealthy)
+			}
+			return err
+		})
+		_, errs, err = w.kubectlMesos(admin, "drain", node, "--timeout=3s")
+		require.Error(t, err)
+		require.Contains(t, errs, "waiting for a disruption budget: "+w.namespace+"/runs")
+		require.Contains(t, errs, "not done within 3s: 1 tasks are left")
+		w.waitRunning("runs")
+		require.NoError(t, budgets.Delete(w.ctx, "keep", metav1.DeleteOptions{}))
+
 		out, errs, err = w.kubectlMesos(admin, "drain", node, "--timeout=60s", "--master="+w.sim.URLs()[0])
 		require.NoError(t, err, "%s %s", out, errs)
 		require.Contains(t, out, "asked")
