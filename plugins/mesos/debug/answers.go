@@ -74,13 +74,13 @@ func (s *Server) agents(r *http.Request) (any, error) {
 		return nil, err
 	}
 	running := map[string]resources.Amounts{}
-	for _, t := range s.options.Ledger.Tasks() {
+	for _, t := range s.allTasks() {
 		if t.State.Sent() {
 			running[t.AgentID] = running[t.AgentID].Add(t.Need.Amounts)
 		}
 	}
 	var items []v1.Agent
-	for _, a := range s.options.Ledger.Agents() {
+	for _, a := range s.allAgents() {
 		if is(r, "node", a.Node) && is(r, "agent", a.ID) {
 			item := agentOf(&a, running[a.ID])
 			if s.options.Overcommit != nil && a.Serves {
@@ -104,7 +104,7 @@ func (s *Server) tasks(r *http.Request) (any, error) {
 		return nil, err
 	}
 	var items []v1.Task
-	for _, t := range s.options.Ledger.Tasks() {
+	for _, t := range s.allTasks() {
 		if is(r, "namespace", t.Namespace) && is(r, "node", t.Node) && is(r, "agent", t.AgentID) && is(r, "state", t.State.String()) {
 			items = append(items, taskOf(&t))
 		}

@@ -49,12 +49,12 @@ func with(st session.Status) string {
 func (s *Server) sample() {
 	book, now := s.options.Ledger, s.options.Clock.Now()
 	var offered, claimed, headroom, running, unheld resources.Amounts
-	for _, a := range book.Agents() {
+	for _, a := range s.allAgents() {
 		for _, p := range a.Pools {
 			offered, claimed, headroom = offered.Add(p.Offered), claimed.Add(p.Claimed), headroom.Add(p.Headroom.Max(resources.Amounts{}))
 		}
 	}
-	for _, t := range book.Tasks() {
+	for _, t := range s.allTasks() {
 		switch {
 		case t.State.Sent():
 			running = running.Add(t.Need.Amounts)
@@ -107,7 +107,7 @@ func (s *Server) warnPorts(ctx context.Context) {
 	if s.warned {
 		return
 	}
-	for _, a := range s.options.Ledger.Agents() {
+	for _, a := range s.allAgents() {
 		for _, p := range a.Pools {
 			if len(p.Ports.Intersect(nodePorts)) == 0 {
 				continue

@@ -65,7 +65,11 @@ type Options struct {
 type Server struct {
 	options Options
 	started time.Time
-	warned  bool // of overlapping port ranges; only Run uses it
+
+	taskCache  copied[ledger.Task]
+	agentCache copied[ledger.AgentInfo]
+
+	warned bool // of overlapping port ranges; only Run uses it
 }
 
 // New returns a server.
