@@ -40,7 +40,7 @@ func TestCeiling(t *testing.T) {
 		resources     string
 	}{
 		{3, 6000, "cpus:400;mem:400000;disk:100000;ports:[31000-32000]"},
-		{100, 6000, "cpus:16;mem:16384;disk:100000;ports:[31000-32000]"},
+		{100, 20000, "cpus:32;mem:32768;disk:100000;ports:[31000-32000]"},
 	} {
 		t.Run(fmt.Sprintf("agents=%d", c.agents), func(t *testing.T) {
 			var raw, ours []float64
@@ -79,5 +79,7 @@ func coreRate(t *testing.T, agents, tasks int, resources string) float64 {
 	begun := time.Now()
 	c.launchAll(t, pods)
 	await(t, "running tasks", func() bool { return sim.Counters().Updates[mesos.TASK_RUNNING.String()] >= tasks })
-	return float64(tasks) / time.Since(begun).Seconds()
+	took := time.Since(begun)
+	t.Logf("core: %v, calls %v", took, sim.Counters().Calls)
+	return float64(tasks) / took.Seconds()
 }

@@ -187,7 +187,9 @@ func (c *core) launchAll(t *testing.T, pods []*v1.Pod) {
 			defer launches.Done()
 			task, err := c.launcher.Launch(c.ctx, pod.UID)
 			if err != nil {
-				failed.Add(1)
+				if failed.Add(1) == 1 {
+					t.Logf("the first launch to be repeated: %v (%v)", err, task.State)
+				}
 				c.book.Release(pod.UID)
 				again <- pod
 				return

@@ -266,7 +266,7 @@ func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, erro
 	defer deadline.Stop()
 	poll := l.options.Clock.NewTicker(l.options.Backing / 4)
 	defer poll.Stop()
-	retries, refusals := 0, 0
+	retries, refusals, polls := 0, 0, 0
 	queued := false
 	for {
 		t, changed, ok := l.ledger.Watch(uid)
@@ -316,8 +316,9 @@ func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, erro
 		select {
 		case <-changed:
 		case <-poll.C():
-			if t.State == ledger.Claimed {
-				queued = false // the launcher drops what was not a claim for a moment
+			// The launcher drops what was not a claim for a moment. That is rare, and thousands may be waiting here.
+			if polls++; polls%4 == 0 && t.State == ledger.Claimed {
+				queued = false
 			}
 		case <-deadline.C():
 			return t, fmt.Errorf("%w: no status of the task came within %s (it is %s)", ErrLaunch, l.options.Timeout, t.State)

@@ -38,6 +38,7 @@ type Economy struct {
 const (
 	tick            = 50 * time.Millisecond
 	reviveAtLeast   = 100 * time.Millisecond // between two REVIVEs of a role
+	reviveSlow      = 500 * time.Millisecond // however long answers take: they may only have stood behind other events
 	revivePerAgents = 200 * time.Millisecond // per thousand agents: each REVIVE is an allocation over all of them
 	reviveRepeat    = 30 * time.Second       // until offers flow
 	reviveAnswer    = time.Second            // how long a pod may be held back for the answer to a REVIVE
@@ -360,7 +361,7 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 		r.active = now
 	}
 	agents := time.Duration(e.ledger.AgentCount())
-	gap := max(reviveAtLeast, 5*r.latency, revivePerAgents*agents/1000)
+	gap := max(reviveAtLeast, min(5*r.latency, reviveSlow), revivePerAgents*agents/1000)
 	cause := r.suppressed || since.After(r.revived) || r.accepted.After(r.revived) || now.Sub(r.revived) >= reviveRepeat && !r.answered.After(r.revived)
 	// What stands behind claims has to come back in any case; for pods that wait, what is held may be enough.
 	revive := (hungry || short) && cause && now.Sub(r.revived) >= gap && (r.suppressed || short || !e.enough(role, useful))
