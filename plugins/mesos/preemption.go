@@ -203,6 +203,9 @@ func (s *System) leaving(node string, priority int32) bool {
 // followPreemptions looks at the waiting pods that have a nomination. It runs once a second: nothing else tells that room
 // does not come.
 func (s *System) followPreemptions(ctx context.Context, snapshot *ledger.Snapshot, queue []ledger.Waiting) {
+	if !s.preempts() {
+		return
+	}
 	waits := make(map[types.UID]bool, len(queue))
 	var failed []*v1.Pod
 	for i := range queue {
@@ -220,6 +223,18 @@ func (s *System) followPreemptions(ctx context.Context, snapshot *ledger.Snapsho
 	if len(failed) > 0 {
 		s.activate(failed) // their next attempt gives the nomination up
 	}
+}
+
+// preempts says whether any profile has a plugin that may evict pods.
+func (s *System) preempts() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.handles {
+		if f, ok := h.(interface{ HasPostFilterPlugins() bool }); !ok || f.HasPostFilterPlugins() {
+			return true
+		}
+	}
+	return false
 }
 
 // tellPreemption says that evictions were in vain, if they were.

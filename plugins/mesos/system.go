@@ -174,7 +174,7 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 	}, s.ledger, s.launcher, identified{s.session})
 	s.syncer = &nodes.Syncer{Clock: s.clock, Client: handle.ClientSet(), Nodes: s.nodes, Agents: s.ledger.Agents, AttributeLabels: args.AttributeLabels, Lead: s.lead, Ready: s.session.Reconciled}
 	s.capacity = &nodes.Capacity{
-		Clock: s.clock, Client: handle.ClientSet(), Nodes: s.nodes, Pods: s.pods, Agents: s.ledger.Agents, Tasks: s.ledger.Tasks,
+		Clock: s.clock, Client: handle.ClientSet(), Nodes: s.nodes, Pods: s.pods, Agents: s.ledger.Agents, Held: s.held,
 		Recorder: handle.EventRecorder(), Ready: s.session.Reconciled,
 	}
 	s.debug, err = s.newDebug(args)
@@ -311,6 +311,15 @@ func (s *System) limitsRefused(t ledger.Task) {
 		s.recorder(s.handleOf(pod).EventRecorder()).Eventf(pod, nil, v1.EventTypeWarning, "MesosTaskLimitsRefused", "Binding",
 			"the Mesos agent of node %s refuses tasks with limits (%s); tasks are launched there without them, the kubelet enforces the pods' limits all the same", t.Node, cutString(t.Last.Message, 300))
 	}
+}
+
+// held says whether a task of ours holds a pod's resources, or is to.
+func (s *System) held(pod *v1.Pod) bool {
+	if !s.ours(pod.Spec.SchedulerName) {
+		return false
+	}
+	_, ok := s.ledger.Task(pod.UID)
+	return ok
 }
 
 // usable says whether a node exists and is not cordoned: pods can be put there at all.

@@ -54,12 +54,13 @@ func orNothing(a resources.Amounts) string {
 
 // Capacity compares what agents give away with what their nodes have.
 type Capacity struct {
-	Clock    clock.WithTicker
-	Client   kubernetes.Interface
-	Nodes    corelisters.NodeLister
-	Pods     corelisters.PodLister
-	Agents   func() []ledger.AgentInfo
-	Tasks    func() []ledger.Task
+	Clock  clock.WithTicker
+	Client kubernetes.Interface
+	Nodes  corelisters.NodeLister
+	Pods   corelisters.PodLister
+	Agents func() []ledger.AgentInfo
+	// Held says whether a task of ours holds the pod's resources, or is to.
+	Held     func(*v1.Pod) bool
 	Recorder events.EventRecorder
 	// Ready says whether the picture of the tasks is complete.
 	Ready func() bool
@@ -106,9 +107,8 @@ func (c *Capacity) Of(node string) (o Overcommit, ok bool) {
 
 func (c *Capacity) compare(ctx context.Context) {
 	agents := c.Agents()
-	tasks := c.Tasks()
 	c.ports(ctx, agents)
-	outside, err := c.outside(tasks)
+	outside, err := c.outside()
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot list pods")
 		return
@@ -150,11 +150,7 @@ func (c *Capacity) compare(ctx context.Context) {
 }
 
 // outside adds up what pods without a record of ours request, by node.
-func (c *Capacity) outside(tasks []ledger.Task) (map[string]resources.Amounts, error) {
-	ours := make(map[types.UID]bool, len(tasks))
-	for i := range tasks {
-		ours[tasks[i].UID] = true
-	}
+func (c *Capacity) outside() (map[string]resources.Amounts, error) {
 	pods, err := c.Pods.List(labels.Everything())
 	if err != nil {
 		return nil, err
@@ -162,7 +158,7 @@ func (c *Capacity) outside(tasks []ledger.Task) (map[string]resources.Amounts, e
 	out := map[string]resources.Amounts{}
 	seen := make(map[types.UID]counted, len(c.counted))
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" || ours[pod.UID] || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		if pod.Spec.NodeName == "" || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed || c.Held(pod) {
 			continue
 		}
 		k, ok := c.counted[pod.UID]

@@ -29,7 +29,7 @@ import (
 type capacityRig struct {
 	*Capacity
 	agents  []ledger.AgentInfo
-	tasks   []ledger.Task
+	held    map[types.UID]bool
 	pods    cache.Indexer
 	nodes   cache.Indexer
 	patches []string
@@ -48,7 +48,7 @@ func newCapacityRig() *capacityRig {
 	})
 	r.Capacity = &Capacity{
 		Clock: testclock.NewFakeClock(time.Now()), Client: client, Nodes: corelisters.NewNodeLister(r.nodes), Pods: corelisters.NewPodLister(r.pods),
-		Agents: func() []ledger.AgentInfo { return r.agents }, Tasks: func() []ledger.Task { return r.tasks },
+		Agents: func() []ledger.AgentInfo { return r.agents }, Held: func(p *v1.Pod) bool { return r.held[p.UID] },
 		Recorder: r.events, Ready: func() bool { return true },
 	}
 	return r
@@ -81,7 +81,7 @@ func TestOvercommit(t *testing.T) {
 		{"room for both", func(r *capacityRig) { r.agents[0] = agent(amounts(3000, 3000)); r.pod("daemon", "1", "1000Mi") }, "", ""},
 		{"the agent gives all away", func(r *capacityRig) { r.agents[0] = agent(amounts(4000, 4096)); r.pod("daemon", "500m", "128Mi") }, "cpus:0.5;mem:128", "at most cpus:3.5;mem:3968"},
 		{"a pod of ours is in what the agent gives away", func(r *capacityRig) {
-			r.agents[0], r.tasks = agent(amounts(4000, 0)), []ledger.Task{{Pod: ledger.Pod{UID: "ours"}}}
+			r.agents[0], r.held = agent(amounts(4000, 0)), map[types.UID]bool{"ours": true}
 			r.pod("ours", "3", "1Gi")
 		}, "", ""},
 		{"a pod elsewhere", func(r *capacityRig) {

@@ -20,8 +20,8 @@ const silence = 10 * time.Second
 // Roles returns the state of each role, in the order of the configuration.
 func (s *Session) Roles() []RoleStatus {
 	held := map[string]bool{}
-	for _, o := range s.ledger.Offers() {
-		held[o.Role] = true
+	for _, name := range s.options.Roles {
+		held[name] = s.ledger.Offering(name)
 	}
 	s.economy.mu.Lock()
 	defer s.economy.mu.Unlock()
