@@ -18,7 +18,12 @@ import (
 // startSim starts a simulator with synthetic agents, named like their nodes.
 func startSim(t *testing.T, agents int, resources string) (*mesossim.Cluster, []string) {
 	t.Helper()
-	options := mesossim.Options{Synthetic: &mesossim.Script{}, WorkDir: t.TempDir()}
+	return startScripted(t, agents, resources, mesossim.Script{})
+}
+
+func startScripted(t *testing.T, agents int, resources string, script mesossim.Script) (*mesossim.Cluster, []string) {
+	t.Helper()
+	options := mesossim.Options{Synthetic: &script, WorkDir: t.TempDir()}
 	nodes := make([]string, agents)
 	for i := range nodes {
 		nodes[i] = fmt.Sprintf("node-%d", i)

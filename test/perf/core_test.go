@@ -56,8 +56,9 @@ type core struct {
 	session  *session.Session
 	ctx      context.Context
 	stop     func()
-	woken    chan *v1.Pod // pods that the economy wakes
-	next     int          // where the search for an agent goes on
+	woken    chan *v1.Pod   // pods that the economy wakes
+	ended    chan types.UID // if set, hears of pods whose tasks have ended
+	next     int            // where the search for an agent goes on
 	nodes    []string
 }
 
@@ -89,7 +90,15 @@ func startCore(t *testing.T, master string, identity *memoryIdentity, nodes []st
 		Economy:           session.Economy{IdleAfter: 5 * time.Second, IdleRefuse: 5 * time.Minute, ShortRefuse: 2 * time.Second, OfferHold: 30 * time.Second},
 		ReconcileInterval: 15 * time.Minute, KillRepeat: 5 * time.Second, KillPatience: 10 * time.Second, LaunchLimit: time.Minute, ExecutorMaxTasks: 1 << 20,
 	}, session.Hooks{
-		OnChange: func(ledger.Change) {}, Kick: func() { c.launcher.Kick() }, OnFrameworkGone: func([]ledger.Task) {}, Bound: func() int { return 0 },
+		OnChange: func(change ledger.Change) {
+			if change.Effect == ledger.Ended {
+				c.book.PodGone(change.Task.UID)
+				if c.ended != nil {
+					c.ended <- change.Task.UID
+				}
+			}
+		},
+		Kick: func() { c.launcher.Kick() }, OnFrameworkGone: func([]ledger.Task) {}, Bound: func() int { return 0 },
 		Match: func(*v1.Pod, string) bool { return true }, Usable: func(string) bool { return true },
 		Activate: func(pods []*v1.Pod) {
 			for _, p := range pods {

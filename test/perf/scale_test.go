@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package perf
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
+)
+
+// TestScale measures the plugin's core with many agents and running tasks: how fast it launches, what it keeps in memory, and
+// how long a start with full reconciliation takes. It prints how the cost grows with the size. The simulator is in the
+// same process, and its share of the memory is what is there before the core is.
+func TestScale(t *testing.T) {
+	if os.Getenv("SCALE") == "" {
+		t.Skip("run by make bench-scale")
+	}
+	small := measureScale(t, 1_000, 10_000)
+	large := measureScale(t, 10_000, 100_000)
+	fmt.Printf("scale: memory-grows=%.1fx start-grows=%.1fx rate-grows=%.2fx\n", large.memory/small.memory, large.start.Seconds()/small.start.Seconds(), large.rate/small.rate)
+}
+
+type scale struct {
+	memory float64 // MiB
+	start  time.Duration
+	rate   float64 // tasks a second
+}
+
+// probes are the tasks whose launch is timed with everything else running.
+const probes = 2_000
+
+func measureScale(t *testing.T, agents, tasks int) scale {
+	sim, nodes := startSim(t, agents, "cpus:8;mem:16384;disk:100000;ports:[31000-32000]")
+	defer sim.Close()
+	identity := &memoryIdentity{}
+	c := startCore(t, sim.URL(), identity, nodes, nil)
+	await(t, "offers", func() bool { return c.book.AgentCount() == agents })
+	pods := make([]*v1.Pod, tasks+2*probes)
+	for i := range pods {
+		pods[i] = barePod(i)
+	}
+	begun := time.Now()
+	c.launchAll(t, pods[:tasks])
+	fill := time.Since(begun)
+	running := func(n int) func() bool {
+		return func() bool { return sim.Counters().Updates[mesos.TASK_RUNNING.String()] >= n }
+	}
+	await(t, "running tasks", running(tasks))
+
+	begun = time.Now()
+	c.launchAll(t, pods[tasks:tasks+probes])
+	rate := probes / time.Since(begun).Seconds()
+	await(t, "running tasks", running(tasks+probes))
+	records := c.book.Tasks()
+	c.stop()
+	with := heap()
+	c = nil
+	without := heap()
+
+	// Again, as after a restart: the ledger is filled from what pods have on record, and Mesos has to confirm each task.
+	begun = time.Now()
+	c = startCore(t, sim.URL(), identity, nodes, func(book *ledger.Ledger) {
+		for _, r := range records {
+			book.Restore(ledger.Task{Pod: r.Pod, Need: r.Need, AgentID: r.AgentID, Node: r.Node, ID: r.ID, ExecutorID: r.ExecutorID})
+		}
+	})
+	await(t, "the last answer", func() bool { return c.book.Counts()[ledger.Restored] == 0 && len(c.book.Unanswered()) == 0 })
+	start := time.Since(begun)
+	c.stop()
+	s := scale{memory: max(with-without, 0.1), start: start, rate: rate}
+	fmt.Printf("scale: agents=%d tasks=%d memory=%.0fMiB fill=%v rate=%.0f tasks/s start-with-reconciliation=%v\n", agents, tasks, s.memory, fill.Round(time.Millisecond), rate, start.Round(time.Millisecond))
+	return s
+}
+
+// heap returns the live heap in MiB.
+func heap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc) / (1 << 20)
+}
