@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	testclock "k8s.io/utils/clock/testing"
@@ -174,6 +176,55 @@ func number(s string) (n uint64) {
 		n = n*10 + uint64(c-'0')
 	}
 	return n
+}
+
+// TestVictimsAreLeaving says whose end is waited for.
+func TestVictimsAreLeaving(t *testing.T) {
+	now := metav1.Now()
+	for _, test := range []struct {
+		name string
+		pod  func(*v1.Pod)
+		gone bool
+		want bool
+	}{
+		{"a pod that stays", func(*v1.Pod) {}, false, false},
+		{"a pod that is being deleted", func(p *v1.Pod) { p.DeletionTimestamp = &now }, false, true},
+		{"a pod that is gone, its task not yet", func(p *v1.Pod) { p.Name = "" }, true, true},
+		{"another pod of that name", func(p *v1.Pod) { p.UID = "other" }, false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, book := preemptionRig(t, "cpus:1")
+			victim := podOf("v", "3")
+			book.Restore(ledger.Task{Pod: ledger.Pod{UID: "v", Namespace: "ns", Name: "v", Priority: 1}, Need: resources.Need{Role: "k8s"}, AgentID: "S1", Node: "n", ID: taskinfo.TaskID("v", 1)})
+			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+			if test.pod(victim); victim.Name != "" {
+				_ = indexer.Add(victim)
+			}
+			if test.gone {
+				book.PodGone("v")
+			}
+			m.system.pods = corelisters.NewPodLister(indexer)
+			if got := m.system.leaving("n", 1000); got != test.want {
+				t.Errorf("leaving: %t", got)
+			}
+			if m.system.leaving("n", 1) || m.system.leaving("elsewhere", 1000) {
+				t.Error("leaving: a pod that is as important, or on another node")
+			}
+			h := podOf("h", "2")
+			h.Status.NominatedNodeName = "n"
+			need := resources.Need{Amounts: resources.Amounts{CPUs: 2000}, Role: "k8s"}
+			state := framework.NewCycleState()
+			view := m.system.enterPreemption(t.Context(), state, h, book.Snapshot(), need, 1000)
+			if !view.hold || !state.ShouldSkipAllPostFilterPlugins() {
+				t.Error("while its room may come more pods may be evicted for the pod")
+			}
+			h.Status.NominatedNodeName = "elsewhere" // without an agent: nominated by somebody else
+			state = framework.NewCycleState()
+			if m.system.enterPreemption(t.Context(), state, h, book.Snapshot(), need, 1000).hold || state.ShouldSkipAllPostFilterPlugins() {
+				t.Error("a nomination that is not ours is held")
+			}
+		})
+	}
 }
 
 // TestNominatedRoom keeps from a pod what a nominated pod of higher priority is to get.

@@ -305,8 +305,8 @@ func (s *System) bound() int {
 }
 
 // limitsRefused tells that an agent enforces no limits.
-func (s *System) limitsRefused(t ledger.Task) {
-	klog.Background().Info("A Mesos agent refuses tasks with limits; its tasks are launched without them", "agent", t.AgentID, "node", t.Node, "status", t.Last)
+func (s *System) limitsRefused(ctx context.Context, t ledger.Task) {
+	klog.FromContext(ctx).Info("A Mesos agent refuses tasks with limits; its tasks are launched without them", "agent", t.AgentID, "node", t.Node, "status", t.Last)
 	if pod, err := s.pods.Pods(t.Namespace).Get(t.Name); err == nil {
 		s.recorder(s.handleOf(pod).EventRecorder()).Eventf(pod, nil, v1.EventTypeWarning, "MesosTaskLimitsRefused", "Binding",
 			"the Mesos agent of node %s refuses tasks with limits (%s); tasks are launched there without them, the kubelet enforces the pods' limits all the same", t.Node, cutString(t.Last.Message, 300))

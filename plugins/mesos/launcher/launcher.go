@@ -48,7 +48,7 @@ type Options struct {
 	// Retries is how often a launch that failed before the executor had it is tried again on fresh offers.
 	Retries int
 	// OnLimitsRefused hears when an agent first refuses a task because of its limits. It must not block.
-	OnLimitsRefused func(t ledger.Task)
+	OnLimitsRefused func(ctx context.Context, t ledger.Task)
 }
 
 // ErrLaunch is the kind of every error that says that no task holds the pod's resources.
@@ -283,7 +283,7 @@ func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, erro
 		case t.State.Live():
 			return t, nil
 		case t.State == ledger.Terminal || t.State == ledger.Unheld:
-			l.noteLimits(t)
+			l.noteLimits(ctx, t)
 			if retries++; retries > l.options.Retries || !retryable(t.Last) || !l.retry(t) {
 				return t, fmt.Errorf("%w: %s", ErrLaunch, t.Last)
 			}
@@ -329,12 +329,12 @@ func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, erro
 }
 
 // noteLimits remembers an agent that refuses limits: its tasks are launched without from now on.
-func (l *Launcher) noteLimits(t ledger.Task) {
+func (l *Launcher) noteLimits(ctx context.Context, t ledger.Task) {
 	if !ledger.LimitsRefused(t.Last) {
 		return
 	}
 	if _, known := l.unlimited.LoadOrStore(t.AgentID, true); !known && l.options.OnLimitsRefused != nil {
-		l.options.OnLimitsRefused(t)
+		l.options.OnLimitsRefused(ctx, t)
 	}
 }
 

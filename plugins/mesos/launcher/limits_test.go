@@ -3,6 +3,7 @@
 package launcher
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 // TestLimitsAreRefused launches tasks without limits on an agent that enforces none, and with them elsewhere.
 func TestLimitsAreRefused(t *testing.T) {
 	told := make(chan string, 10)
-	f := setUp(t, func(o *Options) { o.OnLimitsRefused = func(t ledger.Task) { told <- t.AgentID } })
+	f := setUp(t, func(o *Options) { o.OnLimitsRefused = func(_ context.Context, t ledger.Task) { told <- t.AgentID } })
 	claim := func(uid, agent string) {
 		need := resources.Need{Amounts: resources.Amounts{CPUs: 1000, Mem: 64_000}, Limits: resources.Amounts{CPUs: 2000}, Role: role}
 		if err := f.book.Claim(ledger.Pod{UID: types.UID(uid), Name: uid}, need, "node-"+agent); err != nil {
