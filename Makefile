@@ -47,6 +47,10 @@ verify: ## Check formatting, lint, imports, go.mod, generated code
 bench: build tools ## Measure and print speed and size, as ratios in one run
 	@hack/bench.sh
 
+.PHONY: bench-scale
+bench-scale: ## Measure how cost grows from 1,000 agents and 10,000 tasks to ten times that
+	@hack/bench.sh scale
+
 .PHONY: chaos
 chaos: build tools ## Prove the invariants under faults: RUNS=3 runs, of the seeds from SEED=1 on (SEED=fresh draws one)
 	@RUNS=$(RUNS) SEED=$(SEED) hack/chaos.sh

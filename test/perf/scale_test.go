@@ -55,14 +55,22 @@ func measureScale(t *testing.T, agents, tasks int) scale {
 	}
 	await(t, "running tasks", running(tasks))
 
+	await(t, "the rests of accepted offers", func() bool {
+		ready := 0
+		c.book.Snapshot().Each(func(v *ledger.View) bool {
+			if v.Ready(podNeed) {
+				ready++
+			}
+			return true
+		})
+		return ready == agents
+	})
 	begun = time.Now()
 	c.launchAll(t, pods[tasks:tasks+probes])
 	rate := probes / time.Since(begun).Seconds()
 	await(t, "running tasks", running(tasks+probes))
 	records := c.book.Tasks()
 	c.stop()
-	with := heap()
-	c = nil
 	without := heap()
 
 	// Again, as after a restart: the ledger is filled from what pods have on record, and Mesos has to confirm each task.
@@ -74,6 +82,7 @@ func measureScale(t *testing.T, agents, tasks int) scale {
 	})
 	await(t, "the last answer", func() bool { return c.book.Counts()[ledger.Restored] == 0 && len(c.book.Unanswered()) == 0 })
 	start := time.Since(begun)
+	with := heap()
 	c.stop()
 	s := scale{memory: max(with-without, 0.1), start: start, rate: rate}
 	fmt.Printf("scale: agents=%d tasks=%d memory=%.0fMiB fill=%v rate=%.0f tasks/s start-with-reconciliation=%v\n", agents, tasks, s.memory, fill.Round(time.Millisecond), rate, start.Round(time.Millisecond))
