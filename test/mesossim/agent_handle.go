@@ -98,6 +98,11 @@ func (h *AgentHandle) Continue() {
 		for _, f := range held {
 			a.c.post(f)
 		}
+		if m := a.c.m; m != nil && !m.ended && !a.cut {
+			if v := m.agents[a.id]; v != nil && v.agent == a {
+				v.answered = true
+			}
+		}
 		a.c.post(a.noticeMaster)
 	})
 }

@@ -37,6 +37,7 @@ type agentView struct {
 	inverseAnswers map[string]mesosalloc.InverseOfferStatus // by framework id
 
 	missed       int
+	answered     bool // the last ping
 	stopPing     func()
 	stopReregist func()
 }
@@ -95,21 +96,22 @@ func (m *master) toAgent(v *agentView, f func(*agent)) {
 	})
 }
 
-// ping starts the health checks of an agent. A process that is stopped or cut off answers none.
+// ping starts the health checks of an agent. A process that is cut off answers none; one that is stopped answers what
+// has come meanwhile when it goes on.
 func (m *master) ping(v *agentView) {
 	var beat func()
-	answered := true // the last ping
+	v.answered = true
 	beat = func() {
 		if m.agents[v.id] != v {
 			return
 		}
-		if answered {
+		if v.answered {
 			v.missed = 0
 		} else if v.missed++; v.missed >= m.c.timing.MaxPingTimeouts {
 			m.markUnreachable(v, "health check timed out")
 			return
 		}
-		answered = v.agent.answersPing(v.id)
+		v.answered = v.agent.answersPing(v.id)
 		v.stopPing = m.c.after(m.c.timing.PingTimeout, beat)
 	}
 	v.stopPing = m.c.after(m.c.timing.PingTimeout, beat)
