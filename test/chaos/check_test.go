@@ -84,6 +84,7 @@ func TestCheck(t *testing.T) {
 		edit      func(h *podHistory)
 		incidents []incident
 		requests  []request
+		agents    known
 		want      []string
 	}{
 		{name: "all is well", tasks: []mesossim.Task{task1()}},
@@ -100,6 +101,13 @@ func TestCheck(t *testing.T) {
 		{name: "one task of two ended with the only master that knew it", tasks: []mesossim.Task{
 			taskOf("u.0", change{0.5, mesos.TASK_STAGING, ""}), taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{8.6, mesos.TASK_KILLED, byExecutor})},
 			incidents: []incident{{at: second(0.7), newMaster: true}}},
+		{name: "one task of two never reached its agent, which is back", tasks: []mesossim.Task{func() mesossim.Task {
+			t := taskOf("u.0", change{0.5, mesos.TASK_STAGING, ""}, change{0.8, mesos.TASK_UNREACHABLE, byMaster})
+			t.Removed = true
+			return t
+		}(), task1()}, agents: known{registered: map[string]bool{"S1": true}}},
+		{name: "one task of two may still live on an agent that is away", want: []string{"I2"}, tasks: []mesossim.Task{
+			taskOf("u.0", change{0.5, mesos.TASK_STAGING, ""}, change{0.8, mesos.TASK_UNREACHABLE, byMaster}), task1()}},
 		{name: "bound with no task", want: []string{"I2"}, tasks: nil},
 		{name: "bound after the task had ended", want: []string{"I2"}, tasks: []mesossim.Task{
 			taskOf("u.1", change{0.1, mesos.TASK_STAGING, ""}, change{0.5, mesos.TASK_FAILED, byAgent})}},
@@ -135,7 +143,7 @@ func TestCheck(t *testing.T) {
 			if tt.edit != nil {
 				tt.edit(h)
 			}
-			e := &evidence{pods: []*podHistory{h}, incidents: tt.incidents, requests: tt.requests, lives: lives(tt.tasks, tt.incidents, nil)}
+			e := &evidence{pods: []*podHistory{h}, incidents: tt.incidents, requests: tt.requests, lives: lives(tt.tasks, tt.incidents, tt.agents)}
 			var got []string
 			for _, v := range e.check() {
 				got = append(got, v.invariant)

@@ -83,7 +83,12 @@ func (r *Result) Run(ctx context.Context, c *cluster.Cluster, seed uint64, o Opt
 	if len(violations) == 0 {
 		return os.RemoveAll(dir)
 	}
-	report(o.Out, seed, dir, violations, e)
+	f, err := os.Create(filepath.Join(dir, "report.txt"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	report(io.MultiWriter(o.Out, f), seed, dir, violations, e)
 	return e.save(filepath.Join(dir, "history.txt"))
 }
 
@@ -140,7 +145,7 @@ func (w *world) evidence() (*evidence, error) {
 	if e.requests, err = requests(w.c, w.audit, w.namespace); err != nil {
 		return nil, err
 	}
-	e.lives = lives(w.sim.Tasks(), e.incidents, tasksOnAgents(w.sim.Executors()))
+	e.lives = lives(w.sim.Tasks(), e.incidents, agentsKnow(w.sim))
 	return e, nil
 }
 

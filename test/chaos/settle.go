@@ -28,9 +28,9 @@ const (
 // unsettled returns how the records of the API server, the master and the agents do not match (I1). Every entry names
 // the pod it is about.
 func (w *world) unsettled() []violation {
-	onAgents := tasksOnAgents(w.sim.Executors())
+	agents := agentsKnow(w.sim)
 	alive := map[string][]mesossim.Task{}
-	for _, l := range lives(w.sim.Tasks(), w.journal.incidents(), onAgents) {
+	for _, l := range lives(w.sim.Tasks(), w.journal.incidents(), agents) {
 		if l.alive() {
 			alive[l.uid] = append(alive[l.uid], l.task)
 		}
@@ -47,7 +47,7 @@ func (w *world) unsettled() []violation {
 			continue
 		}
 		for _, t := range tasks {
-			if onAgents[t.ID] != t.Agent {
+			if agents.tasks[t.ID] != t.Agent {
 				bad(uid, "task %s of pod %s lives by the master, its agent %s does not know it", t.ID, pod.Name, t.Agent)
 			}
 			if pod.Spec.NodeName != "" && t.Agent != pod.Spec.NodeName {

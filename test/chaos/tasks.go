@@ -35,8 +35,16 @@ func final(s mesos.TaskState) bool {
 	return false
 }
 
-// lives turns tasks that were launched into lives. onAgents are the tasks that agents know now.
-func lives(tasks []mesossim.Task, incidents []incident, onAgents map[string]string) []life {
+// known is what the agents know now.
+type known struct {
+	// tasks are those queued or launched on an agent and not ended, with the agent's name.
+	tasks map[string]string
+	// registered holds the ids of the agents that the leading master has registered.
+	registered map[string]bool
+}
+
+// lives turns tasks that were launched into lives.
+func lives(tasks []mesossim.Task, incidents []incident, agents known) []life {
 	died := deaths(incidents)
 	var out []life
 	for _, t := range tasks {
@@ -51,10 +59,14 @@ func lives(tasks []mesossim.Task, incidents []incident, onAgents map[string]stri
 		if at, ok := died[t.AgentID]; ok && at.After(l.from) && (l.alive() || at.Before(l.to)) {
 			l.to = at
 		}
-		if l.alive() && onAgents[t.ID] == "" {
-			// No agent ever had it: it ended with the master that alone knew it.
+		if l.alive() && agents.tasks[t.ID] == "" && len(t.History) > 0 {
+			last := t.History[len(t.History)-1]
+			if t.State == mesos.TASK_UNREACHABLE && t.Removed && agents.registered[t.AgentID] {
+				l.to = last.At // its agent has come back without it: the launch was lost
+			}
+			// No agent has it: it ended with the master that alone knew it.
 			for _, i := range incidents {
-				if i.newMaster && len(t.History) > 0 && i.at.After(t.History[len(t.History)-1].At) {
+				if i.newMaster && l.alive() && i.at.After(last.At) {
 					l.to = i.at
 					break
 				}
@@ -66,13 +78,16 @@ func lives(tasks []mesossim.Task, incidents []incident, onAgents map[string]stri
 	return out
 }
 
-// tasksOnAgents are the tasks that agents have queued or launched, with their agents.
-func tasksOnAgents(executors []mesossim.Executor) map[string]string {
-	out := map[string]string{}
-	for _, e := range executors {
+// agentsKnow asks the agents.
+func agentsKnow(c *mesossim.Cluster) known {
+	out := known{tasks: map[string]string{}, registered: map[string]bool{}}
+	for _, e := range c.Executors() {
 		for _, id := range e.Tasks {
-			out[id] = e.Agent
+			out.tasks[id] = e.Agent
 		}
+	}
+	for _, a := range c.Agents() {
+		out.registered[a.ID] = a.Registered && a.Connected
 	}
 	return out
 }
