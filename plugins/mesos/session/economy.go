@@ -308,8 +308,8 @@ func (e *economy) wakeUp(ctx context.Context, queue []*ledger.Waiting, kinds map
 	var uids []types.UID
 	var version uint64
 	for _, w := range queue {
-		if w.Tried == 0 && !e.Cold(w.Need.Role) { // held back by PreEnqueue: the answer is there, or does not come
-			if now.Sub(w.Woken) > wokenPause {
+		if w.Tried == 0 { // held back by PreEnqueue, until the answer is there or does not come
+			if !e.Cold(w.Need.Role) && now.Sub(w.Woken) > wokenPause {
 				pods, uids = append(pods, w.Pod), append(uids, w.Pod.UID)
 			}
 			continue
