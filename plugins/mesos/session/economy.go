@@ -444,11 +444,11 @@ func (e *economy) declineRefused(ctx context.Context) {
 	e.mu.Unlock()
 	e.declineIDs(ctx, refused, e.options.Economy.IdleRefuse)
 	if len(inverse) > 0 {
-		answer := calls.DeclineInverseOffers
+		answer, refuse := calls.DeclineInverseOffers, e.options.Economy.IdleRefuse
 		if e.options.Economy.AcceptInverse {
-			answer = calls.AcceptInverseOffers
+			answer, refuse = calls.AcceptInverseOffers, inverseRefuse
 		}
-		if err := e.call(ctx, answer(inverse...).With(calls.RefuseSeconds(inverseRefuse))); err != nil {
+		if err := e.call(ctx, answer(inverse...).With(calls.RefuseSeconds(refuse))); err != nil {
 			klog.FromContext(ctx).V(2).Info("Answer to an inverse offer failed; Mesos will send it again", "err", err)
 		}
 	}

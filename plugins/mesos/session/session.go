@@ -416,7 +416,7 @@ func (s *Session) failure(ctx context.Context, f *scheduler.Event_Failure) {
 }
 
 func (s *Session) inverseOffer(ctx context.Context, o *mesos.InverseOffer) {
-	klog.FromContext(ctx).Info("Mesos asks for an agent's resources back", "inverseOffer", o.OfferID.Value, "agent", o.GetAgentID().GetValue())
+	klog.FromContext(ctx).V(2).Info("Mesos asks for an agent's resources back", "inverseOffer", o.OfferID.Value, "agent", o.GetAgentID().GetValue())
 	s.economy.answerInverse(o.OfferID)
 	if o.AgentID == nil {
 		return
