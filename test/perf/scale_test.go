@@ -63,7 +63,7 @@ func measureScale(t *testing.T, agents, tasks int) scale {
 			}
 			return true
 		})
-		return ready == agents
+		return ready == agents || c.session.Suppressed(role) // nothing waits, so offers are given back after a time
 	})
 	begun = time.Now()
 	c.launchAll(t, pods[tasks:tasks+probes])

@@ -264,9 +264,10 @@ func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {
 func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, error) {
 	deadline := l.options.Clock.NewTimer(l.options.Timeout)
 	defer deadline.Stop()
-	poll := l.options.Clock.NewTicker(l.options.Backing / 4)
+	// Thousands may wait here at once, so each looks again only when its claim may have been without an offer for too long.
+	poll := l.options.Clock.NewTimer(l.options.Backing)
 	defer poll.Stop()
-	retries, refusals, polls := 0, 0, 0
+	retries, refusals := 0, 0
 	queued := false
 	for {
 		t, changed, ok := l.ledger.Watch(uid)
@@ -290,12 +291,14 @@ func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, erro
 			queued = false
 			continue
 		case t.State == ledger.Claimed:
+			wait := l.options.Backing
 			if since, short := l.ledger.Short(uid); short && !t.Bound {
-				now := l.options.Clock.Now()
-				if now.Sub(since) >= l.options.Backing || !t.RescindedAt.IsZero() {
+				wait -= l.options.Clock.Now().Sub(since)
+				if wait <= 0 || !t.RescindedAt.IsZero() {
 					return t, fmt.Errorf("%w: the Mesos offer that the pod was reserved on is gone", ErrLaunch)
 				}
 			}
+			poll.Reset(wait)
 			if !queued {
 				if t.Attempts > 0 || retries > 0 { // tried before: not at the speed of failure
 					if err := l.pause(ctx); err != nil {
@@ -316,9 +319,8 @@ func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, erro
 		select {
 		case <-changed:
 		case <-poll.C():
-			// The launcher drops what was not a claim for a moment. That is rare, and thousands may be waiting here.
-			if polls++; polls%4 == 0 && t.State == ledger.Claimed {
-				queued = false
+			if t.State == ledger.Claimed {
+				queued = false // the launcher drops what was not a claim for a moment
 			}
 		case <-deadline.C():
 			return t, fmt.Errorf("%w: no status of the task came within %s (it is %s)", ErrLaunch, l.options.Timeout, t.State)
