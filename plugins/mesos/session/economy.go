@@ -38,7 +38,7 @@ type Economy struct {
 const (
 	tick            = 50 * time.Millisecond
 	reviveAtLeast   = 100 * time.Millisecond // between two REVIVEs of a role
-	reviveSlow      = 500 * time.Millisecond // however long answers take: they may only have stood behind other events
+	reviveSlow      = 200 * time.Millisecond // however long answers take: they may only have stood behind other events
 	revivePerAgents = 200 * time.Millisecond // per thousand agents: each REVIVE is an allocation over all of them
 	reviveRepeat    = 30 * time.Second       // until offers flow
 	reviveAnswer    = time.Second            // how long a pod may be held back for the answer to a REVIVE
@@ -64,7 +64,14 @@ type economy struct {
 	mu      sync.Mutex
 	roles   map[string]*roleState
 	refused []string
+	failed  []declined // what the master may not have heard
 	inverse []mesos.OfferID
+}
+
+// declined is a DECLINE that failed.
+type declined struct {
+	offerIDs []string
+	refuse   time.Duration
 }
 
 // roleState is what the economy knows of one role.
@@ -100,7 +107,7 @@ func (e *economy) resubscribed() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.options.Clock.Now()
-	e.refused, e.inverse = nil, nil
+	e.refused, e.failed, e.inverse = nil, nil, nil
 	for _, r := range e.roles {
 		*r = roleState{active: now, revived: now, opened: now}
 	}
@@ -210,10 +217,8 @@ func (e *economy) run(ctx context.Context) error {
 		if pause := max(least, notBefore.Sub(e.options.Clock.Now())); pause > 0 && !e.sleep(ctx, pause) {
 			return nil
 		}
-		begun := e.options.Clock.Now()
-		e.round(ctx)
-		ended := e.options.Clock.Now()
-		notBefore = ended.Add(max(roundGap, roundShare*ended.Sub(begun)))
+		worked := e.round(ctx)
+		notBefore = e.options.Clock.Now().Add(max(roundGap, roundShare*worked))
 	}
 }
 
@@ -224,7 +229,8 @@ type kind struct {
 	newGr uint64 // the greatest
 }
 
-func (e *economy) round(ctx context.Context) {
+// round looks at offers and waiting pods once. It returns for how long it has worked, without the calls that it waited for.
+func (e *economy) round(ctx context.Context) (worked time.Duration) {
 	queue := e.ledger.Waiters()
 	now := e.options.Clock.Now()
 	if now.Sub(e.reported) >= lookEvery {
@@ -232,7 +238,7 @@ func (e *economy) round(ctx context.Context) {
 		e.report(len(queue))
 	}
 	if e.stream.Load() == nil {
-		return
+		return 0
 	}
 	// What is being tried at this moment needs nothing; should it fail, the next round sees it.
 	queue = slices.DeleteFunc(queue, func(w *ledger.Waiting) bool { return w.Tried > 0 && now.Sub(w.TriedAt) < trying })
@@ -262,11 +268,13 @@ func (e *economy) round(ctx context.Context) {
 	}
 	short := e.ledger.ShortRoles()
 	e.wakeUp(ctx, queue, kinds, now)
+	worked = e.options.Clock.Since(now)
 	e.declineRefused(ctx)
 	for _, role := range e.options.Roles {
 		since, waits := hungry[role]
 		e.serveRole(ctx, role, waits, since, short[role], useful, now)
 	}
+	return worked
 }
 
 // kinds sorts the waiting pods by what they ask for and finds the agents that fit each kind.
@@ -439,9 +447,12 @@ func (e *economy) decline(ctx context.Context, role string, idle, hungry bool, u
 
 func (e *economy) declineRefused(ctx context.Context) {
 	e.mu.Lock()
-	refused, inverse := e.refused, e.inverse
-	e.refused, e.inverse = nil, nil
+	refused, failed, inverse := e.refused, e.failed, e.inverse
+	e.refused, e.failed, e.inverse = nil, nil, nil
 	e.mu.Unlock()
+	for _, d := range failed {
+		e.declineIDs(ctx, d.offerIDs, d.refuse)
+	}
 	e.declineIDs(ctx, refused, e.options.Economy.IdleRefuse)
 	if len(inverse) > 0 {
 		answer, refuse := calls.DeclineInverseOffers, e.options.Economy.IdleRefuse
@@ -454,14 +465,18 @@ func (e *economy) declineRefused(ctx context.Context) {
 	}
 }
 
-// declineIDs sends one DECLINE. Offers whose DECLINE fails die with the subscription, or time out at the master.
+// declineIDs sends one DECLINE. One that fails is repeated until the subscription ends: the master offers nothing of an
+// agent to anybody while it takes an offer of it for outstanding, and it knows no time-out by default.
 func (e *economy) declineIDs(ctx context.Context, offerIDs []string, refuse time.Duration) {
 	if len(offerIDs) == 0 {
 		return
 	}
 	klog.FromContext(ctx).V(4).Info("Declining offers", "offers", len(offerIDs), "refuse", refuse)
 	if err := e.call(ctx, calls.Decline(ids(offerIDs)...).With(calls.RefuseSeconds(refuse))); err != nil {
-		klog.FromContext(ctx).V(2).Info("DECLINE failed", "offers", len(offerIDs), "err", err)
+		klog.FromContext(ctx).V(2).Info("DECLINE failed; it will be repeated", "offers", len(offerIDs), "err", err)
+		e.mu.Lock()
+		e.failed = append(e.failed, declined{offerIDs, refuse})
+		e.mu.Unlock()
 	}
 }
 

@@ -554,6 +554,24 @@ func TestC17_ALostReviveIsRepeated(t *testing.T) {
 	w.until("offers", func() bool { return i.book.Fates().Held > 0 })
 }
 
+// The master would take the offers for outstanding for ever, and offer nothing of their agents to anybody.
+func TestALostDeclineIsRepeated(t *testing.T) {
+	for name, fault := range map[string]mesossim.CallFault{
+		"lost":        {Call: "DECLINE", Times: 3, LoseCall: true},
+		"answer lost": {Call: "DECLINE", Times: 3, LoseAnswer: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, mesossim.Options{})
+			w.cluster.Faults().Call(fault)
+			i := w.instance(func(o *Options) { o.Economy.IdleAfter = 100 * time.Millisecond }).subscribe()
+			w.until("all is given back", func() bool { return i.Suppressed(role) && i.book.Fates().Held == 0 && len(w.cluster.Offers()) == 0 })
+			if n := w.cluster.Frameworks()[0].Subscribes; n != 1 {
+				t.Errorf("subscribed %d times", n)
+			}
+		})
+	}
+}
+
 // M13: pods that nothing on offer can hold justify REVIVEs at a limited rate, and hold nothing up for others.
 func TestReviveIsLimited(t *testing.T) {
 	w := newWorld(t, mesossim.Options{})
