@@ -140,6 +140,8 @@ func (in *injector) actions() map[string]action {
 			in.begin(f, incident{hides: true})
 			faults.Silence("", true)
 			pause(ctx, f.lasts)
+			// No connection loses what is in its middle and goes on: it breaks.
+			faults.CutStream("", 0)
 			faults.Silence("", false)
 			return nil
 		},
