@@ -123,6 +123,9 @@ func (l *Ledger) choose(ready []types.UID, a *agent, key PoolKey, room resources
 			continue // a pod gets one task, however often it is named
 		}
 		seen[uid] = true
+		if l.reconciling && l.pods[uid] != nil && l.pods[uid].Bound {
+			continue // it may have a task that another leader has launched
+		}
 		if t := l.pods[uid]; t != nil && t.State == Claimed && t.AgentID == a.id && poolOf(t.Need) == key && t.KillSince.IsZero() {
 			candidates = append(candidates, t)
 		}

@@ -43,6 +43,7 @@ type Ledger struct {
 	mu           sync.Mutex
 	version      uint64 // grows with every change of headroom
 	connected    bool
+	reconciling  bool
 	subscription int // counts subscriptions: offers die with theirs
 	agents       map[string]*agent
 	byNode       map[string][]*agent

@@ -95,6 +95,14 @@ func (l *Ledger) Resubscribed() {
 	}
 }
 
+// Reconciling says whether it is still unknown which tasks live. While it is, no bound pod is launched for anew: another
+// leader may have done so while this process was not subscribed.
+func (l *Ledger) Reconciling(yes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reconciling = yes
+}
+
 // AskAll makes every task that Mesos may know one to ask for again.
 func (l *Ledger) AskAll() {
 	l.mu.Lock()

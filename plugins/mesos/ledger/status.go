@@ -365,7 +365,9 @@ func (l *Ledger) applyStranger(u Update) Change {
 		s.kill = true // it was written off: a ghost
 		return Change{Effect: Progressed, Update: u}
 	}
-	if t := l.pods[s.UID]; t != nil && t.State == Unheld && t.AgentID == s.AgentID && t.PodGone.IsZero() {
+	t := l.pods[s.UID]
+	without := t != nil && t.Bound && (t.State == Unheld || t.State == Claimed) && t.PodGone.IsZero()
+	if without && t.AgentID == s.AgentID {
 		l.adopt(t, s)
 		return Change{Adopted, *t, u}
 	}

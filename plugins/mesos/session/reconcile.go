@@ -82,6 +82,7 @@ func (s *Session) pass(ctx context.Context, full bool) error {
 	if s.begun.Load() != begun {
 		return nil // the answers came in part from before the present subscription
 	}
+	s.ledger.Reconciling(false)
 	if !s.reconciled.Swap(true) {
 		klog.FromContext(ctx).Info("Reconciled", "tasks", len(queries), "unanswered", len(s.ledger.Unanswered()))
 		s.hooks.Kick()

@@ -319,6 +319,7 @@ func (s *Session) begin(ctx context.Context, stream *mesosapi.Stream, stored str
 	metrics.Subscribed.WithLabelValues().Set(1)
 	s.begun.Add(1)
 	s.reconciled.Store(false)
+	s.ledger.Reconciling(true)
 	s.ledger.Resubscribed()
 	s.economy.resubscribed()
 	s.stream.Store(stream)
