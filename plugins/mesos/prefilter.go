@@ -82,6 +82,9 @@ func (m *Mesos) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 		need: need, snapshot: snapshot, now: m.system.clock.Now(),
 		unknown: m.system.session.Unknown(need.Role), given: map[string]given{}, removed: map[types.UID]resources.Need{},
 	}
+	if c.unknown && m.system.preempts() {
+		m.system.ledger.TriedBlind(pod.UID)
+	}
 	c.preempts = m.system.enterPreemption(ctx, state, pod, snapshot, need, priority)
 	state.Write(stateKey, c)
 	return nil, nil

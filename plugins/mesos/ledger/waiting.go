@@ -26,6 +26,8 @@ type Waiting struct {
 	// Tried is the version of the snapshot that the pod was last tried with; 0 before the first try.
 	Tried   uint64
 	TriedAt time.Time
+	// Blind says that what the agents have free was not known at the last try, and that this matters for the pod.
+	Blind bool
 	// Woken is when the pod was last woken, and WokenFor the version that it was woken for.
 	Woken    time.Time
 	WokenFor uint64
@@ -42,8 +44,20 @@ func (l *Ledger) Wait(pod *v1.Pod, need resources.Need, priority int32) *Snapsho
 	}
 	now := l.options.Clock.Now()
 	w := l.wait(pod, need, priority, now)
-	w.Tried, w.TriedAt = snapshot.Version, now
+	w.Tried, w.TriedAt, w.Blind = snapshot.Version, now, false
 	return snapshot
+}
+
+// TriedBlind notes that a waiting pod is being tried without knowing what the agents have free, so that nothing could be
+// evicted for it. It is to be tried again when that is known, although no agent has more room then.
+func (l *Ledger) TriedBlind(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old := l.waiting[uid]; old != nil {
+		w := *old
+		w.Blind = true
+		l.waiting[uid] = &w
+	}
 }
 
 // Expect registers a pod that is held back, or was refused, because nothing is known of the agents at present: offers

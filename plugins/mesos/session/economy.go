@@ -322,6 +322,10 @@ func (e *economy) wakeUp(ctx context.Context, queue []*ledger.Waiting, kinds map
 			}
 			continue
 		}
+		if w.Blind && !e.Unknown(w.Need.Role) && now.Sub(w.Woken) > wokenPause {
+			pods, uids = append(pods, w.Pod), append(uids, w.Pod.UID)
+			continue
+		}
 		k := kinds[w.Kind]
 		if k == nil || k.newGr <= w.Tried {
 			continue
