@@ -19,10 +19,13 @@ func (m *Mesos) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, nodeI
 	if status != nil {
 		return status
 	}
+	if c.allFit && len(c.given) == 0 && (c.whole || c.view(nodeInfo) != nil) {
+		return nil
+	}
 	name := nodeInfo.Node().Name
-	g := c.given[name]
-	reason := c.snapshot.Node(name).FitWith(c.need, m.system.lead, c.now, g.amounts, g.ports)
-	if reason == ledger.Fits && len(g.taken) > 0 && !portsLeft(c.snapshot.Node(name), c.need, g) {
+	g, view := c.given[name], c.view(nodeInfo)
+	reason := view.FitWith(c.need, m.system.lead, c.now, g.amounts, g.ports)
+	if reason == ledger.Fits && len(g.taken) > 0 && !portsLeft(view, c.need, g) {
 		reason = ledger.ReasonPorts
 	}
 	if reason == ledger.Fits {

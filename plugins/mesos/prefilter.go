@@ -29,6 +29,9 @@ type cycleState struct {
 	given    map[string]given
 	removed  map[types.UID]resources.Need // what removed pods gave back
 	preempts preemptionView
+	table    *nodeTable // nil if there is none
+	allFit   bool       // every agent has room for the pod
+	whole    bool       // every node has an agent
 }
 
 // given is what tasks on a node would give back, or take, if pods were removed or added.
@@ -60,7 +63,7 @@ const (
 )
 
 // PreFilter counts the pod's need, registers the pod as waiting, and takes one snapshot for the whole cycle.
-func (m *Mesos) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (m *Mesos) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	need, err := m.system.needs.of(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
@@ -82,6 +85,9 @@ func (m *Mesos) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 		need: need, snapshot: snapshot, now: m.system.clock.Now(),
 		unknown: m.system.session.Unknown(need.Role), given: map[string]given{}, removed: map[types.UID]resources.Need{},
 	}
+	c.table = m.system.tables.of(nodes, snapshot)
+	c.allFit, c.whole = snapshot.AllFit(need)
+	c.whole = c.whole && c.table != nil && c.table.all
 	if c.unknown && m.system.preempts() {
 		m.system.ledger.TriedBlind(pod.UID)
 	}

@@ -38,7 +38,7 @@ func (m *Mesos) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, nodeIn
 	if status != nil {
 		return 0, status
 	}
-	v := c.snapshot.Node(nodeInfo.Node().Name)
+	v := c.view(nodeInfo)
 	if v == nil {
 		return 0, nil
 	}

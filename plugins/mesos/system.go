@@ -56,7 +56,8 @@ type System struct {
 
 	clock     clock.WithTicker
 	bindings  *semaphore.Weighted // in flight
-	lead      time.Duration       // before a maintenance window
+	tables    nodeTables
+	lead      time.Duration // before a maintenance window
 	needs     *needs
 	pods      corelisters.PodLister
 	nodes     corelisters.NodeLister

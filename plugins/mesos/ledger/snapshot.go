@@ -18,6 +18,8 @@ type Snapshot struct {
 	Connected bool
 	index     map[string]int32 // node name -> place; shared by snapshots until a node comes or goes
 	chunks    []*chunk
+	floors    []floor // of each chunk
+	grown     uint64  // counts how often index was replaced
 }
 
 const chunkSize = 64
@@ -77,7 +79,7 @@ func (l *Ledger) Snapshot() *Snapshot {
 		return old
 	}
 	now := l.options.Clock.Now()
-	next := &Snapshot{Version: l.version, Connected: l.connected, index: old.index, chunks: slices.Clone(old.chunks)}
+	next := &Snapshot{Version: l.version, Connected: l.connected, index: old.index, chunks: slices.Clone(old.chunks), floors: slices.Clone(old.floors), grown: old.grown}
 	copied := map[int32]bool{}
 	nodes := map[string]bool{}
 	ownIndex := false
@@ -93,6 +95,7 @@ func (l *Ledger) Snapshot() *Snapshot {
 			}
 			if !ownIndex { // once, however many nodes are new
 				next.index, ownIndex = maps.Clone(next.index), true
+				next.grown++
 			}
 			at = next.place(node)
 		}
@@ -111,6 +114,9 @@ func (l *Ledger) Snapshot() *Snapshot {
 			next.chunks[c][at%chunkSize] = l.viewOf(a, now)
 		}
 	}
+	for c := range copied {
+		next.floors[c] = floorOf(next.chunks[c])
+	}
 	clear(l.dirty)
 	l.snapshot.Store(next)
 	return next
@@ -122,6 +128,7 @@ func (s *Snapshot) place(node string) int32 {
 	s.index[node] = at
 	if int(at)/chunkSize >= len(s.chunks) {
 		s.chunks = append(s.chunks, nil)
+		s.floors = append(s.floors, floor{})
 	}
 	return at
 }

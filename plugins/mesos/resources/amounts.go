@@ -52,6 +52,11 @@ func (a Amounts) Max(b Amounts) Amounts {
 	return Amounts{max(a.CPUs, b.CPUs), max(a.Mem, b.Mem), max(a.Disk, b.Disk), max(a.GPUs, b.GPUs)}
 }
 
+// Min returns the smaller of a and b, resource by resource.
+func (a Amounts) Min(b Amounts) Amounts {
+	return Amounts{min(a.CPUs, b.CPUs), min(a.Mem, b.Mem), min(a.Disk, b.Disk), min(a.GPUs, b.GPUs)}
+}
+
 func (a *Amounts) of(name string) *int64 {
 	switch name {
 	case CPUs:

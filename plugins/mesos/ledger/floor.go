@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import "github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
+
+// floor is what every agent of a chunk has. It tells that a pod fits all agents without a look at each of them, which in a
+// cluster with room is the common case and most of what Filter would cost.
+type floor struct {
+	agents int
+	calm   bool // no agent is in trouble or has a maintenance window
+	pools  []poolFloor
+}
+
+// poolFloor is the least headroom of a pool, and how many agents have the pool with an offer in it.
+type poolFloor struct {
+	PoolKey
+	agents int
+	least  resources.Amounts
+}
+
+func floorOf(c *chunk) floor {
+	f := floor{calm: true}
+	for _, v := range c {
+		if v == nil {
+			continue
+		}
+		f.agents++
+		f.calm = f.calm && v.Trouble == NoTrouble && v.Unavailable.Start.IsZero()
+		for i := range v.pools {
+			if v.pools[i].offers > 0 {
+				f.add(&v.pools[i])
+			}
+		}
+	}
+	return f
+}
+
+func (f *floor) add(p *poolView) {
+	for i := range f.pools {
+		if known := &f.pools[i]; known.PoolKey == p.PoolKey {
+			known.agents++
+			known.least = known.least.Min(p.headroom)
+			return
+		}
+	}
+	f.pools = append(f.pools, poolFloor{p.PoolKey, 1, p.headroom})
+}
+
+// holds says whether a need fits each agent of the chunk.
+func (f *floor) holds(need resources.Need) bool {
+	if f.agents == 0 {
+		return true
+	}
+	for i := range f.pools {
+		if p := &f.pools[i]; p.PoolKey == poolOf(need) {
+			return f.calm && p.agents == f.agents && need.Amounts.FitsIn(p.least)
+		}
+	}
+	return false
+}
+
+// AllFit says whether a need certainly fits every agent of the snapshot; false says nothing. whole says that every node that
+// has a place has an agent. Ports are not looked at: a need with ports is left to a look at each agent.
+func (s *Snapshot) AllFit(need resources.Need) (fits, whole bool) {
+	if len(need.Ports) > 0 || need.AnyPorts > 0 {
+		return false, false
+	}
+	agents := 0
+	for i := range s.floors {
+		if !s.floors[i].holds(need) {
+			return false, false
+		}
+		agents += s.floors[i].agents
+	}
+	return true, agents == len(s.index)
+}
+
+// Place returns where a node's agent is found in this and every later snapshot, for At. Places are given once; Places
+// counts, so that who keeps some can tell whether there are more.
+func (s *Snapshot) Place(node string) (place int32, known bool) {
+	place, known = s.index[node]
+	return place, known
+}
+
+// Places grows whenever a node gets a place.
+func (s *Snapshot) Places() uint64 { return s.grown }
+
+// At is Node for a place; the place must be of this or an earlier snapshot.
+func (s *Snapshot) At(place int32) *View { return s.chunks[place/chunkSize][place%chunkSize] }
