@@ -50,6 +50,7 @@ const (
 	roundShare      = 10                     // a round is followed by a pause of so many times its own time
 	trying          = 10 * time.Millisecond  // a pod tried within this time is most likely in its scheduling cycle still
 	lookEvery       = 250 * time.Millisecond // between looks for offers to decline, and reports
+	lookCalm        = time.Second            // the same while pods come and go without waiting
 	inverseRefuse   = 30 * time.Second       // before Mesos repeats an inverse offer: that it does shows that the window stands
 )
 
@@ -379,7 +380,11 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 	revive := (hungry || short) && cause && now.Sub(r.revived) >= gap && (r.suppressed || short || !e.enough(role, useful))
 	idle := now.Sub(r.active) >= e.options.Economy.IdleAfter
 	suppress := idle && !r.suppressed
-	look := suppress || now.Sub(r.looked) >= lookEvery
+	every := lookEvery
+	if !hungry && !idle {
+		every = lookCalm // what is of no use to anybody can wait a little; the look is at all offers
+	}
+	look := suppress || now.Sub(r.looked) >= every
 	e.mu.Unlock()
 
 	logger := klog.FromContext(ctx)
