@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -67,6 +68,7 @@ type Capacity struct {
 
 	counted map[types.UID]counted
 	warned  bool // of ports
+	limiter *rate.Limiter
 
 	mu   sync.Mutex
 	over map[string]Overcommit // by node
@@ -137,7 +139,7 @@ func (c *Capacity) compare(ctx context.Context) {
 		sum = sum.Add(o.Over)
 		if old, was := before[name]; !was || old.Over != o.Over {
 			klog.FromContext(ctx).Info("A host is overcommitted", "node", name, "agent", o.AgentID, "over", o.Over, "advice", o.Advice())
-			if node, err := c.Nodes.Get(name); err == nil {
+			if node, err := c.Nodes.Get(name); err == nil && c.pace().Wait(ctx) == nil {
 				c.Recorder.Eventf(node, nil, v1.EventTypeWarning, "MesosOvercommit", "Comparing", "%s", o.Advice())
 			}
 		}
@@ -147,6 +149,14 @@ func (c *Capacity) compare(ctx context.Context) {
 		metrics.Overcommit.WithLabelValues(name).Set(float64(n) / 1000)
 	}
 	c.annotate(ctx, over, serving)
+}
+
+// pace bounds the writes: on a large cluster that is set up wrongly every node is overcommitted at once.
+func (c *Capacity) pace() *rate.Limiter {
+	if c.limiter == nil {
+		c.limiter = rate.NewLimiter(25, 25)
+	}
+	return c.limiter
 }
 
 // outside adds up what pods without a record of ours request, by node.
@@ -208,6 +218,9 @@ func (c *Capacity) annotate(ctx context.Context, over map[string]Overcommit, ser
 		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{wellknown.NodeOvercommitAnnotation: want}}})
 		if err != nil {
 			panic(fmt.Sprintf("strings always marshal: %v", err))
+		}
+		if c.pace().Wait(ctx) != nil {
+			return
 		}
 		if _, err := c.Client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
 			klog.FromContext(ctx).V(2).Info("Cannot show overcommit on a node yet", "node", node.Name, "err", err)

@@ -37,8 +37,12 @@ type Syncer struct {
 	Ready func() bool
 }
 
-// interval is the time between looks at the agents.
-const interval = time.Second
+// interval is the time between looks at the agents, and calmPatches the most nodes that are written in one without trouble:
+// when a large cluster is first seen every node may have labels to get.
+const (
+	interval    = time.Second
+	calmPatches = 25
+)
 
 // Run keeps the nodes up to date until ctx ends.
 func (s *Syncer) Run(ctx context.Context) error {
@@ -69,11 +73,17 @@ func (s *Syncer) sync(ctx context.Context) {
 		klog.FromContext(ctx).Error(err, "Cannot list nodes")
 		return
 	}
+	calm := 0
 	for _, node := range nodes {
 		agent, known := serving[node.Name]
 		body := patch(node, agent, known, s.AttributeLabels, s.wantedKeys(agent, known))
 		if body == nil {
 			continue
+		}
+		if agent.Trouble == ledger.NoTrouble {
+			if calm++; calm > calmPatches {
+				continue // the next rounds come to it: the API server has pods to bind meanwhile
+			}
 		}
 		if _, err := s.Client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}); err != nil {
 			klog.FromContext(ctx).V(2).Info("Cannot show an agent on its node yet", "node", node.Name, "err", err)
