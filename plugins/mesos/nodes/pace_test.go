@@ -32,7 +32,7 @@ func TestSyncerPace(t *testing.T) {
 	for i := range 1000 {
 		name := fmt.Sprintf("n%d", i)
 		_ = indexer.Add(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		a := ledger.AgentInfo{ID: name, Node: name, Serves: true, Attributes: []mesos.Attribute{{Name: "rack", Text: &mesos.Value_Text{Value: "r1"}}}}
+		a := ledger.AgentInfo{ID: name, Hostname: name, Node: name, Serves: true, Attributes: []mesos.Attribute{{Name: "rack", Text: &mesos.Value_Text{Value: "r1"}}}}
 		if i < troubled {
 			a.Trouble = ledger.AgentUnreachable
 		}
