@@ -98,40 +98,36 @@ func (in *injector) drainAgent(ctx context.Context, f fault, h *mesossim.AgentHa
 		return err
 	}
 	pause(ctx, f.lasts)
-	// A draining agent is only reactivated once it is drained.
-	for in.operate(ctx, "REACTIVATE_AGENT", "reactivate_agent", agent) != nil {
-		if !pause(ctx, 200*ms) {
-			break
-		}
-		if state := in.agentState(h.Name()); state.ID != id || state.Gone {
-			return nil
-		}
-	}
-	in.journal.add(incident{text: "reactivated " + id, agentID: id, hides: true})
+	in.reactivate(ctx, id, id, agent)
 	return nil
 }
 
-func (in *injector) agentState(name string) mesossim.AgentState {
-	for _, a := range in.sim.Agents() {
-		if a.Name == name {
-			return a
+// reactivate tries for a while: a draining agent is reactivated only once it is drained, and one that does not get there
+// (the agent has lost a KILL, the master its registry) stays out of use.
+func (in *injector) reactivate(ctx context.Context, id, taken string, agent map[string]any) {
+	const limit = 10 * time.Second
+	for end := time.Now().Add(limit); ; {
+		err := in.operate(ctx, "REACTIVATE_AGENT", "reactivate_agent", agent)
+		if err == nil {
+			in.journal.add(incident{text: "reactivated " + id, agentID: taken, hides: true})
+			return
+		}
+		if time.Now().After(end) || !pause(ctx, 200*ms) {
+			in.journal.add(incident{text: fmt.Sprintf("%s is not reactivated: %v", id, err), agentID: taken, hides: true})
+			return
 		}
 	}
-	return mesossim.AgentState{}
 }
 
 func (in *injector) deactivateAgent(ctx context.Context, f fault, h *mesossim.AgentHandle) error {
 	in.begin(f, incident{hides: true})
-	agent := map[string]any{"agent_id": map[string]any{"value": h.ID()}}
+	id := h.ID()
+	agent := map[string]any{"agent_id": map[string]any{"value": id}}
 	if err := in.operate(ctx, "DEACTIVATE_AGENT", "deactivate_agent", agent); err != nil {
 		return err
 	}
 	pause(ctx, f.lasts)
-	for in.operate(ctx, "REACTIVATE_AGENT", "reactivate_agent", agent) != nil {
-		if !pause(ctx, 200*ms) {
-			break
-		}
-	}
+	in.reactivate(ctx, id, "", agent)
 	return nil
 }
 
