@@ -204,10 +204,21 @@ func (l *Ledger) agentOf(id, node string) *agent {
 // rivalry is how long after its last offer an agent still counts as one that serves its node.
 const rivalry = 15 * time.Minute
 
-// serve decides which agent a node's room comes from, now that a has made an offer. Between two agents that both offer,
-// or did so not long ago, and that the master has not removed, is never guessed.
+// serve decides which agent a node's room comes from, now that a has made an offer. The one that offers comes first: it is
+// the one that lookups by node find.
 func (l *Ledger) serve(a *agent) {
 	rivals := l.byNode[a.node]
+	if i := slices.Index(rivals, a); i > 0 {
+		rivals[0], rivals[i] = rivals[i], rivals[0]
+		l.touch(rivals[i])
+	}
+	l.judgeRivals(a.node)
+}
+
+// judgeRivals marks the agents of a node that cannot be told apart. Between two agents that both offer, or did so not long
+// ago, and that the master knows as far as it has said, is never guessed.
+func (l *Ledger) judgeRivals(node string) {
+	rivals := l.byNode[node]
 	offering := 0
 	now := l.options.Clock.Now()
 	offers := func(other *agent) bool {
@@ -231,11 +242,16 @@ func (l *Ledger) serve(a *agent) {
 			l.grow(other)
 		}
 	}
-	// The one that offers comes first: it is the one that lookups by node find.
-	if i := slices.Index(rivals, a); i > 0 {
-		rivals[0], rivals[i] = rivals[i], rivals[0]
-		l.touch(rivals[i])
+}
+
+// notRegistered notes that the master has said that an agent is not registered with it: it is no rival of another agent of
+// its node until it offers again. Its removal itself may have been lost with a broken stream.
+func (l *Ledger) notRegistered(a *agent) {
+	if len(a.offers) > 0 || a.offered.IsZero() {
+		return
 	}
+	a.offered = time.Time{}
+	l.judgeRivals(a.node)
 }
 
 // current returns the agent that serves a node, nil if none is known.

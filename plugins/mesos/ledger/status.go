@@ -182,8 +182,11 @@ func (l *Ledger) apply(t *Task, u Update) Effect {
 		if s.State == mesos.TASK_UNKNOWN && !fromReconciliation {
 			return Nothing // a state that this code does not know
 		}
-		if a != nil && s.State == mesos.TASK_UNREACHABLE {
-			l.setTrouble(a, AgentUnreachable)
+		if a != nil {
+			l.notRegistered(a)
+			if s.State == mesos.TASK_UNREACHABLE {
+				l.setTrouble(a, AgentUnreachable)
+			}
 		}
 		if t.State == Unreachable {
 			return Nothing
