@@ -120,12 +120,17 @@ func newWorld(t *testing.T, async bool, pods ...runtime.Object) *world {
 	system.ledger.SetConnected(true)
 	system.launcher = launcher.New(launcher.Options{
 		Clock: system.clock, Executor: executorOf(w.args), Window: time.Millisecond, MaxTasks: 100, Timeout: 20 * time.Second, Backing: 3 * time.Second, Retries: 1,
-	}, system.ledger, testMesos{w.tasks})
+	}, system.ledger, testMesos{w.tasks}, nothingToRecord{})
 	ran := make(chan struct{})
 	go func() { defer close(ran); system.launcher.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ran })
 	return w
 }
+
+// nothingToRecord stands for the record of launches where no other leader follows.
+type nothingToRecord struct{}
+
+func (nothingToRecord) Record(context.Context) error { return nil }
 
 // offer gives the ledger an offer of an agent of node n.
 func (w *world) offer(id, node string, cpus, mem float64) {

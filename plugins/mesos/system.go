@@ -65,6 +65,7 @@ type System struct {
 	ledger    *ledger.Ledger
 	launcher  *launcher.Launcher
 	session   *session.Session
+	launches  *session.LaunchLog
 	lifecycle *lifecycle.Lifecycle
 	syncer    *nodes.Syncer
 	capacity  *nodes.Capacity
@@ -139,6 +140,7 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 		Clock: s.clock, NodeName: mapping.NodeName, Executor: executor, ReturnTime: returnTime, Observe: s.history.Observe,
 	})
 	s.identity = session.ConfigMapIdentity{Client: handle.ClientSet(), Namespace: args.StateConfigMap.Namespace, Name: args.StateConfigMap.Name}
+	s.launches = session.NewLaunchLog(handle.ClientSet(), args.StateConfigMap.Namespace, args.StateConfigMap.Name, s.clock, s.ledger.InFlight)
 	roles := make([]string, len(args.Roles))
 	for i, r := range args.Roles {
 		roles[i] = r.Name
@@ -165,7 +167,7 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 	s.launcher = launcher.New(launcher.Options{
 		Clock: s.clock, Executor: executor, Window: args.BatchWindow.Duration, MaxTasks: int(args.MaxBatchTasks),
 		Timeout: args.LaunchTimeout.Duration, Backing: backing, Retries: int(args.LaunchRetries), OnLimitsRefused: s.limitsRefused,
-	}, s.ledger, s.session)
+	}, s.ledger, s.session, s.launches)
 	s.lifecycle = lifecycle.New(lifecycle.Options{
 		Clock: s.clock, Client: handle.ClientSet(), Pods: pods.Informer(), Nodes: s.nodes, Recorder: s.recorder(handle.EventRecorder()),
 		Ours: s.ours, NeedOf: s.needs.of, Activate: s.activate,
@@ -395,27 +397,16 @@ func (s *System) ending() bool { return s.ended.Load() }
 // Lead takes over what an earlier leader has left, subscribes, and works until ctx ends. It returns
 // session.ErrFailedOver when another instance has taken over the framework.
 func (s *System) Lead(ctx context.Context) error {
-	logger := klog.FromContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
 		return ctx.Err()
 	}
-	var id string
-	for {
-		var err error
-		if id, err = s.identity.Load(ctx); err == nil {
-			break
-		}
-		logger.Error(err, "Cannot read the framework id yet")
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.clock.After(time.Second):
-		}
+	if err := s.takeOver(ctx); err != nil {
+		return err
 	}
-	logger.Info("Recovered bound pods", "pods", s.lifecycle.Recover(ctx, id), "frameworkID", id)
 	s.leads.Store(true)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { s.launcher.Run(ctx); return nil })
+	group.Go(func() error { return s.launches.Run(ctx) })
 	group.Go(func() error { return s.lifecycle.Run(ctx) })
 	group.Go(func() error { return s.session.Run(ctx) })
 	group.Go(func() error { return s.syncer.Run(ctx) })
@@ -423,6 +414,41 @@ func (s *System) Lead(ctx context.Context) error {
 	group.Go(func() error { return s.explainLoop(ctx) })
 	group.Go(func() error { return s.debug.Run(ctx) })
 	return group.Wait()
+}
+
+// takeOver brings into the ledger what the leader before has left, as soon as the API server can be had: bound pods, and
+// launches in flight. From then on no other process can put a launch on record.
+func (s *System) takeOver(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
+	attempt := func() error {
+		id, err := s.identity.Load(ctx)
+		if err != nil {
+			return err
+		}
+		flights, err := s.launches.TakeOver(ctx)
+		if err != nil {
+			return err
+		}
+		bound := s.lifecycle.Recover(ctx, id)
+		launches, err := s.lifecycle.RecoverLaunches(ctx, id, flights)
+		if err != nil {
+			return err
+		}
+		logger.Info("Recovered what an earlier leader has left", "frameworkID", id, "boundPods", bound, "launches", launches)
+		return nil
+	}
+	for {
+		err := attempt()
+		if err == nil {
+			return nil
+		}
+		logger.Error(err, "Cannot take over from an earlier leader yet")
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.clock.After(time.Second):
+		}
+	}
 }
 
 // handleOf returns the handle of a pod's profile.

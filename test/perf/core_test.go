@@ -109,7 +109,7 @@ func startCore(t *testing.T, master string, identity *memoryIdentity, nodes []st
 			}
 		},
 	}, c.book)
-	c.launcher = launcher.New(launcher.Options{Clock: real, Executor: executor, Window: 5 * time.Millisecond, MaxTasks: 100, Timeout: time.Minute, Backing: 3 * time.Second, Retries: 3}, c.book, c.session)
+	c.launcher = launcher.New(launcher.Options{Clock: real, Executor: executor, Window: 5 * time.Millisecond, MaxTasks: 100, Timeout: time.Minute, Backing: 3 * time.Second, Retries: 3}, c.book, c.session, nothingToRecord{})
 	if restore != nil {
 		restore(c.book)
 	}
@@ -231,3 +231,8 @@ func await(t *testing.T, what string, condition func() bool) {
 		}
 	}
 }
+
+// nothingToRecord stands for the record of launches: there is no API server here.
+type nothingToRecord struct{}
+
+func (nothingToRecord) Record(context.Context) error { return nil }

@@ -33,6 +33,12 @@ type Mesos interface {
 	Accept(ctx context.Context, offerIDs []string, tasks []mesos.TaskInfo) error
 }
 
+// Record puts the launches that are in flight on record before they are sent.
+type Record interface {
+	// Record returns when everything that is in flight now is on record.
+	Record(ctx context.Context) error
+}
+
 // Options are the bounds of launching.
 type Options struct {
 	Clock    clock.WithTicker
@@ -59,6 +65,7 @@ type Launcher struct {
 	options Options
 	ledger  *ledger.Ledger
 	mesos   Mesos
+	record  Record
 	ready   chan claim
 	kick    chan struct{}
 	sending *semaphore.Weighted
@@ -84,9 +91,9 @@ const maxSending = 32
 const again = 100 * time.Millisecond
 
 // New returns a launcher; it does nothing until Run.
-func New(options Options, book *ledger.Ledger, m Mesos) *Launcher {
+func New(options Options, book *ledger.Ledger, m Mesos, record Record) *Launcher {
 	return &Launcher{
-		options: options, ledger: book, mesos: m,
+		options: options, ledger: book, mesos: m, record: record,
 		ready: make(chan claim), kick: make(chan struct{}, 1), sending: semaphore.NewWeighted(maxSending),
 	}
 }
@@ -241,9 +248,18 @@ func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {
 			tasks[i].Limits = t.Need.Limits.TaskLimits()
 		}
 	}
-	err := l.mesos.Accept(ctx, b.OfferIDs, tasks)
+	var recorded, err error
+	if slices.ContainsFunc(b.Launches, func(launch ledger.Launch) bool { return !launch.Task.Bound }) { // a bound pod is on record itself
+		recorded = l.record.Record(ctx)
+	}
+	if recorded == nil {
+		err = l.mesos.Accept(ctx, b.OfferIDs, tasks)
+	}
 	outcome := "processed"
 	switch {
+	case recorded != nil:
+		outcome, err = "not recorded", recorded
+		l.ledger.NotSent(b)
 	case err == nil:
 		l.ledger.Sent(b)
 	case mesosapi.Ambiguous(err):

@@ -52,8 +52,31 @@ func (f *fakeMesos) Accept(ctx context.Context, offers []string, tasks []mesos.T
 	}
 }
 
+// fakeRecord is a record of launches that asks the test.
+type fakeRecord struct {
+	mu     sync.Mutex
+	record func(ctx context.Context) error // nil stands for one that is done at once
+}
+
+func (f *fakeRecord) Record(ctx context.Context) error {
+	f.mu.Lock()
+	record := f.record
+	f.mu.Unlock()
+	if record == nil {
+		return nil
+	}
+	return record(ctx)
+}
+
+func (f *fakeRecord) set(record func(ctx context.Context) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.record = record
+}
+
 type fixture struct {
 	*Launcher
+	record fakeRecord
 	t      *testing.T
 	ctx    context.Context
 	clock  *testclock.FakeClock
@@ -77,7 +100,7 @@ func setUp(t *testing.T, change ...func(*Options)) *fixture {
 	for _, c := range change {
 		c(&options)
 	}
-	f.Launcher = New(options, f.book, f.mesos)
+	f.Launcher = New(options, f.book, f.mesos, &f.record)
 	ran := make(chan struct{})
 	go func() { defer close(ran); f.Run(ctx) }()
 	t.Cleanup(func() {
@@ -179,6 +202,59 @@ func refused() error {
 
 func lost() error {
 	return &mesosapi.CallError{Type: scheduler.Call_ACCEPT, Ambiguous: true, Err: errors.New("connection reset")}
+}
+
+// No launch is sent before it is on record.
+func TestRecordedBeforeItIsSent(t *testing.T) {
+	f := setUp(t)
+	f.offer("S1")
+	asked, goOn := make(chan []ledger.Flight, 10), make(chan error)
+	f.record.set(func(ctx context.Context) error {
+		asked <- f.book.InFlight()
+		select {
+		case err := <-goOn:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	f.claim("p", "S1")
+	r := f.launch("p")
+	first := next(f, time.Millisecond, asked)
+	if len(first) != 1 || first[0].AgentID != "S1" || first[0].Node != "node-S1" {
+		t.Fatalf("to be recorded: %+v", first)
+	}
+	f.nothing(time.Second)
+	// What could not be recorded is not sent, and nothing of it is left; it is tried again.
+	goOn <- errors.New("the API server is away")
+	second := next(f, time.Millisecond, asked)
+	if second[0].TaskID == first[0].TaskID || len(second) != 1 {
+		t.Errorf("after %+v comes %+v", first, second)
+	}
+	goOn <- nil
+	a := f.accept()
+	if got := a.tasks[0].TaskID.Value; got != second[0].TaskID {
+		t.Errorf("launched %s, recorded %s", got, second[0].TaskID)
+	}
+	a.answer <- nil
+	f.says(second[0].TaskID, mesos.TASK_STARTING)
+	if got := next(f, time.Millisecond, r); got.err != nil {
+		t.Error(got.err)
+	}
+}
+
+// A bound pod names the agent of its task itself.
+func TestReholdIsNotRecorded(t *testing.T) {
+	f := setUp(t)
+	f.record.set(func(context.Context) error { t.Error("recorded"); return nil })
+	f.book.Restore(ledger.Task{Pod: ledger.Pod{UID: "p"}, Need: resources.Need{Amounts: resources.Amounts{CPUs: 1000, Mem: 64_000}, Role: role}, AgentID: "S1", Node: "node-S1"})
+	f.offer("S1")
+	if _, ok := f.book.Reclaim("p"); !ok {
+		t.Fatal("no claim")
+	}
+	f.launch("p")
+	a := f.accept()
+	a.answer <- nil
 }
 
 func TestClaimsOfOneAgentShareAnAccept(t *testing.T) {

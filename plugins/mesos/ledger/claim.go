@@ -101,8 +101,12 @@ func (l *Ledger) Bound(uid types.UID, taskID string) bool {
 	}
 	if !t.Bound {
 		l.observe(WasBound, t, t.State, t.ChangedAt)
+		if t.killSent.IsZero() {
+			t.KillSince, t.KillGrace = time.Time{}, nil // it was to end because nobody seemed to bind the pod
+		}
 	}
 	t.Bound = true
+	delete(l.inFlight, t.UID)
 	t.changed()
 	return true
 }
@@ -113,6 +117,9 @@ func (l *Ledger) Unbound(uid types.UID) {
 	defer l.mu.Unlock()
 	if t := l.pods[uid]; t != nil {
 		t.Bound = false
+		if t.State.Sent() {
+			l.inFlight[uid] = t
+		}
 		l.kill(t, nil)
 	}
 }

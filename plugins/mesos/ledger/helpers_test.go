@@ -252,6 +252,9 @@ func (b *book) audit() {
 				b.t.Fatalf("claim of %s is not among the claims", uid)
 			}
 		}
+		if _, known := l.inFlight[uid]; known != (t.State.Sent() && !t.Bound) {
+			b.t.Fatalf("%s is %s, bound %v, among the launches in flight: %v", uid, t.State, t.Bound, known)
+		}
 		a := l.agents[t.AgentID]
 		if a == nil {
 			b.t.Fatalf("%s is %s on agent %s, which is not known", uid, t.State, t.AgentID)

@@ -51,6 +51,7 @@ type Ledger struct {
 	rescinded    *recent // offers rescinded before they were seen
 	pods         map[types.UID]*Task
 	claims       map[types.UID]*Task // those of pods that are Claimed
+	inFlight     map[types.UID]*Task // those that Mesos may know while their pods are not bound
 	counts       [Terminal + 1]int
 	tasks        map[string]*Task
 	ended        *recent // task ids that ended: terminal is final
@@ -81,6 +82,7 @@ func New(options Options) *Ledger {
 		rescinded: newRecent(rememberRescinded),
 		pods:      map[types.UID]*Task{},
 		claims:    map[types.UID]*Task{},
+		inFlight:  map[types.UID]*Task{},
 		tasks:     map[string]*Task{},
 		ended:     newRecent(rememberEnded),
 		strangers: map[string]*Stranger{},

@@ -34,6 +34,33 @@ func (l *Ledger) Restore(t Task) {
 	}
 }
 
+// RestoreLaunch takes a launch into the book that an earlier leader had in flight: the task may live, and its pod is not
+// bound. It is to be killed, and until it has ended the pod is not launched again.
+func (l *Ledger) RestoreLaunch(t Task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pods[t.UID] != nil {
+		return
+	}
+	restored := &Task{Pod: t.Pod, Need: t.Need, AgentID: t.AgentID, Node: t.Node, ID: t.ID, State: Restored, accepted: true}
+	l.add(restored, l.agentOf(t.AgentID, t.Node))
+	l.kill(restored, nil)
+}
+
+// Flight is a launch that Mesos may know while its pod is not bound.
+type Flight struct{ TaskID, AgentID, Node string }
+
+// InFlight returns the launches of which nothing but this book tells, in no order: once a pod is bound, the pod does.
+func (l *Ledger) InFlight() []Flight {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]Flight, 0, len(l.inFlight))
+	for _, t := range l.inFlight {
+		out = append(out, Flight{t.ID, t.AgentID, t.Node})
+	}
+	return out
+}
+
 // Replaced ends the tasks of agents that Mesos cannot reach while another agent of the same node makes offers: the old
 // one has lost its identity and cannot come back with them.
 func (l *Ledger) Replaced() []Change {

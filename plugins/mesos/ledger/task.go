@@ -159,9 +159,14 @@ func (l *Ledger) move(t *Task, to State) {
 	t.changed()
 }
 
-// count keeps the number of records by state, and the set of claims.
+// count keeps the number of records by state, and the sets of claims and of launches in flight.
 func (l *Ledger) count(t *Task, by int) {
 	l.counts[t.State] += by
+	if by > 0 && t.State.Sent() && !t.Bound {
+		l.inFlight[t.UID] = t
+	} else {
+		delete(l.inFlight, t.UID)
+	}
 	if t.State != Claimed {
 		return
 	}

@@ -278,6 +278,79 @@ func TestC33_Recover(t *testing.T) {
 	}
 }
 
+// Launches that an earlier leader had in flight: what the API server says of their pods now decides.
+func TestRecoverLaunches(t *testing.T) {
+	flight := func(name string) []ledger.Flight {
+		return []ledger.Flight{{TaskID: name + ".1", AgentID: "S1", Node: "n"}}
+	}
+	answers := func(f *fixture, p *v1.Pod, err error) {
+		f.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, p, err })
+	}
+	notFound := apierrors.NewNotFound(v1.Resource("pods"), "p")
+	for _, c := range []struct {
+		name     string
+		informer *v1.Pod
+		now      *v1.Pod
+		err      error
+		taken    bool // as a launch in flight
+		bound    bool
+	}{
+		{"not bound", pod("p", unbound), pod("p", unbound), nil, true, false},
+		{"the informer does not know of the Binding yet", pod("p", unbound), pod("p"), nil, false, true},
+		{"the informer does not know of the end yet", pod("p", unbound), nil, notFound, false, false},
+		{"another pod of the name", pod("p", unbound), pod("p", unbound, func(p *v1.Pod) { p.UID = "other" }), nil, false, false},
+		{"bound and recovered", pod("p"), pod("p"), nil, false, true},
+		{"gone", nil, nil, notFound, false, false},
+		{"of another scheduler", pod("p", unbound, func(p *v1.Pod) { p.Spec.SchedulerName = "other" }), nil, nil, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := setUp(t)
+			if c.informer != nil {
+				f.store(c.informer)
+			}
+			answers(f, c.now, c.err)
+			f.Recover(f.ctx, framework)
+			n, err := f.RecoverLaunches(f.ctx, framework, flight("p"))
+			if err != nil || (n == 1) != c.taken {
+				t.Errorf("%d, %v", n, err)
+			}
+			got, known := f.book.Task("p")
+			switch {
+			case known != (c.taken || c.bound):
+				t.Errorf("in the book: %v %+v", known, got)
+			case known && (got.ID != "p.1" || got.Bound != c.bound || got.KillSince.IsZero() == c.taken):
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	t.Run("the API server does not answer", func(t *testing.T) {
+		f := setUp(t)
+		f.store(pod("p", unbound))
+		answers(f, nil, errors.New("away"))
+		if _, err := f.RecoverLaunches(f.ctx, framework, flight("p")); err == nil {
+			t.Error("taken for known")
+		}
+	})
+}
+
+// A task of a pod that the informer shows as not bound is killed only if the API server says so, too.
+func TestStrangerOfAPodThatWasJustBound(t *testing.T) {
+	f := setUp(t)
+	f.store(pod("p", unbound))
+	f.says("p.1", "S1", mesos.TASK_RUNNING, mesos.SOURCE_MASTER, mesos.REASON_RECONCILIATION)
+	now := pod("p")
+	f.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, now, nil })
+	f.strangers(f.ctx)
+	if d := f.book.Dooms(0, time.Second); len(d) != 0 {
+		t.Errorf("killed: %+v", d)
+	}
+	now = pod("p", unbound)
+	f.strangers(f.ctx)
+	if d := f.book.Dooms(0, time.Second); len(d) != 1 {
+		t.Errorf("killed: %+v", d)
+	}
+}
+
 func TestHandler(t *testing.T) {
 	f := setUp(t)
 	h := f.handler(f.ctx)

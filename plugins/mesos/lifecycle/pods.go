@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
@@ -78,6 +80,37 @@ func (l *Lifecycle) Recover(ctx context.Context, frameworkID string) int {
 		}
 	}
 	return n
+}
+
+// RecoverLaunches takes the launches into the ledger that an earlier leader had in flight, but those of pods that are gone
+// or bound. It returns how many it took. Recover must have been called before. Each pod is looked up, since the informer may
+// not know of a Binding yet that was the last thing the leader did.
+func (l *Lifecycle) RecoverLaunches(ctx context.Context, frameworkID string, flights []ledger.Flight) (int, error) {
+	n := 0
+	for _, f := range flights {
+		uid, _, ok := taskinfo.ParseTaskID(f.TaskID)
+		pod := l.pod(uid)
+		if !ok || pod == nil || pod.Spec.NodeName != "" || !l.options.Ours(pod.Spec.SchedulerName) {
+			continue
+		}
+		pod, err := l.options.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && pod.UID != uid:
+			continue
+		case err != nil:
+			return n, err
+		case pod.Spec.NodeName != "":
+			l.restore(ctx, pod, frameworkID)
+			continue
+		}
+		need, err := l.options.NeedOf(pod)
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("Cannot tell the need of a pod that was being launched", "pod", klog.KObj(pod), "err", err)
+		}
+		l.ledger.RestoreLaunch(ledger.Task{Pod: PodOf(pod), Need: need, AgentID: f.AgentID, Node: f.Node, ID: f.TaskID})
+		n++
+	}
+	return n, nil
 }
 
 // restore takes one bound pod into the ledger; it returns false for a pod that is not ours.

@@ -5,6 +5,7 @@ package lifecycle
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
@@ -30,6 +31,9 @@ func (l *Lifecycle) strangers(ctx context.Context) {
 		case pod.Spec.NodeName == "":
 			if _, busy := l.ledger.Task(s.UID); busy {
 				continue
+			}
+			if now, err := l.options.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err != nil || now.Spec.NodeName != "" {
+				continue // the informer does not know of its Binding, or not of its end, yet
 			}
 			logger.Info("Killing a task that was launched for a pod and never bound", "pod", klog.KObj(pod), "task", s.TaskID)
 			l.ledger.KillStranger(s.TaskID)

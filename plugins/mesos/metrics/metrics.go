@@ -118,7 +118,7 @@ func begin() {
 		}
 	}
 	for c, values := range map[*metrics.CounterVec][]string{
-		Subscriptions: {"subscribed", "failed", "refused", "identity"}, Accepts: {"processed", "refused", "unclear"}, Launches: {"launched", "failed"},
+		Subscriptions: {"subscribed", "failed", "refused", "identity"}, Accepts: {"processed", "refused", "unclear", "not recorded"}, Launches: {"launched", "failed"},
 		Acknowledged: {"ok", "failed"}, Reconciliations: {"explicit", "implicit"}, Reholds: {"held", "failed"},
 		Removals: {"MesosTaskWithdrawn", "MesosTaskEnded", "MesosTaskLost", "MesosMaintenance"},
 	} {

@@ -102,6 +102,7 @@ func (c ConfigMapIdentity) Save(ctx context.Context, old, id string) error {
 		stored.Data = map[string]string{}
 	}
 	stored.Data[frameworkKey], stored.Data[clusterKey] = id, cluster
+	delete(stored.Data, launchesKey) // those of the old framework have ended with it
 	delete(stored.Annotations, wellknown.ConfirmNewFrameworkAnnotation)
 	_, err = c.Client.CoreV1().ConfigMaps(c.Namespace).Update(ctx, stored, metav1.UpdateOptions{})
 	return err
