@@ -90,6 +90,11 @@ func run(args []string) int {
 	if err := pods.Check(opts.Kubeconfig); err != nil {
 		return refuse(fmt.Errorf("--kubeconfig=%s: %w", opts.Kubeconfig, err))
 	}
+	if env.TLS != nil {
+		if err := env.TLS.Check(); err != nil {
+			return refuse(fmt.Errorf("environment variables LIBPROCESS_SSL_*: %w", err))
+		}
+	}
 	debug.SetMemoryLimit(supervisorMemory)
 	ctx := klog.NewContext(context.Background(), klog.Background().WithName("supervisor"))
 	version, err := supervisor.CurrentVersion(append([]string{"--" + checkFlag}, args...))

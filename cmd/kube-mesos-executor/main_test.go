@@ -58,6 +58,7 @@ func TestBadStartsAreRefused(t *testing.T) {
 		{name: "no agent", args: good(), env: map[string]string{"MESOS_AGENT_ENDPOINT": "", "MESOS_FRAMEWORK_ID": ""}, want: []string{"MESOS_AGENT_ENDPOINT", "MESOS_FRAMEWORK_ID"}},
 		{name: "bad endpoint", args: good(), env: map[string]string{"MESOS_AGENT_ENDPOINT": "host"}, want: []string{"MESOS_AGENT_ENDPOINT", `"host"`}},
 		{name: "bad duration", args: good(), env: map[string]string{"MESOS_RECOVERY_TIMEOUT": "15m"}, want: []string{"MESOS_RECOVERY_TIMEOUT", `"15m"`}},
+		{name: "bad switch", args: good(), env: map[string]string{"LIBPROCESS_SSL_ENABLED": "on"}, want: []string{"LIBPROCESS_SSL_ENABLED", `"on"`}},
 		{name: "no sandbox", args: good(), env: map[string]string{"MESOS_SANDBOX": "/no/such/dir"}, want: []string{"MESOS_SANDBOX", "/no/such/dir"}},
 	}
 	for _, tt := range tests {

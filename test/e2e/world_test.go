@@ -127,7 +127,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		return err
 	})
 	w.scheduler, err = shared.NewScheduler(ctx, cluster.SchedulerOptions{
-		Masters: w.sim.URLs(), Mesos: o.mesos, Edit: o.edit, Args: append([]string{"--v=4"}, o.args...), Binary: os.Getenv("E2E_SCHEDULER"), Name: fmt.Sprintf("scheduler-%d", n),
+		Masters: w.sim.URLs(), Mesos: o.mesos, Edit: o.edit, Args: append([]string{"--v=4"}, o.args...), Binary: os.Getenv("E2E_SCHEDULER"), Executor: os.Getenv("E2E_EXECUTOR"), Name: fmt.Sprintf("scheduler-%d", n),
 	})
 	w.ok(err)
 	w.ok(w.scheduler.Start())

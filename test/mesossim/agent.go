@@ -3,6 +3,7 @@
 package mesossim
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -139,7 +140,11 @@ func (a *agent) listen() error {
 		if err != nil {
 			return fmt.Errorf("listener of agent %s: %w", a.name, err)
 		}
-		a.listener, a.endpoint = listener, listener.Addr().String()
+		a.endpoint = listener.Addr().String()
+		if a.opts.TLS != nil {
+			listener = tls.NewListener(listener, a.opts.TLS)
+		}
+		a.listener = listener
 		a.server = &http.Server{Handler: &executorAPI{a: a, generation: a.generation}, ReadHeaderTimeout: time.Minute, ErrorLog: discardLog}
 		server := a.server
 		a.c.wg.Add(1)

@@ -3,6 +3,7 @@
 package mesossim
 
 import (
+	"crypto/tls"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -85,6 +86,9 @@ type AgentOptions struct {
 	Hostname string
 	// Listen is the address of the agent's executor API, "127.0.0.1:0" by default. Synthetic agents do not listen.
 	Listen string
+	// TLS, if set, makes the executor API take https only (LIBPROCESS_SSL_ENABLED without _SUPPORT_DOWNGRADE). A real agent
+	// says nothing of it to executors either: that is for ExecutorEnvironment, or for the framework.
+	TLS *tls.Config
 	// Resources is text in Mesos' own form: "cpus:8;mem:16384;disk:10000;ports:[31000-32000]", reservations as "cpus(role):2",
 	// revocable ones as "cpus{REV}:2". Empty means cpus:8;mem:16384;disk:100000;ports:[31000-32000].
 	Resources string

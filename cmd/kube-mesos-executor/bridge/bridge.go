@@ -107,6 +107,14 @@ type bridge struct {
 func Run(ctx context.Context, opts Options, env Environment) int {
 	logger := klog.FromContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
+	if env.TLS != nil {
+		withName := *env.TLS
+		withName.Names = append(slices.Clone(env.TLS.Names), opts.NodeName)
+		env.TLS = &withName
+		if !env.TLS.Verify {
+			logger.Info("The agent's certificate is not verified: set LIBPROCESS_SSL_CA_FILE or LIBPROCESS_SSL_CA_DIR, or LIBPROCESS_SSL_VERIFY_SERVER_CERT=true")
+		}
+	}
 	j, records, skipped, err := journal.Open(filepath.Join(env.Sandbox, journalName))
 	if err != nil {
 		logger.Error(err, "Cannot use the sandbox")
@@ -125,7 +133,7 @@ func Run(ctx context.Context, opts Options, env Environment) int {
 		awaySince: time.Now(),
 		client: agent.NewClient(agent.Config{
 			Endpoint: env.Endpoint, Socket: env.Socket, Token: env.Token,
-			FrameworkID: env.FrameworkID, ExecutorID: env.ExecutorID,
+			FrameworkID: env.FrameworkID, ExecutorID: env.ExecutorID, TLS: env.TLS,
 		}),
 	}
 	b.restore(ctx, records)

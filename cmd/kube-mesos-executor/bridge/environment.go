@@ -11,6 +11,8 @@ import (
 	"time"
 
 	mesostime "github.com/mesos/mesos-go/api/v1/lib/time"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/bridge/agent"
 )
 
 // defaultRecoveryTimeout is the agent's default for the time that executors wait for it.
@@ -32,6 +34,8 @@ type Environment struct {
 	RecoveryTimeout time.Duration
 	// ShutdownGrace is how long the agent waits after SHUTDOWN (MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD); 0 if it does not say.
 	ShutdownGrace time.Duration
+	// TLS is how to speak to Endpoint by https (LIBPROCESS_SSL_ENABLED and its kind); nil means http.
+	TLS *agent.TLS
 }
 
 // ReadEnvironment reads the environment with getenv. The error names every variable that is missing or wrong.
@@ -64,6 +68,10 @@ func ReadEnvironment(getenv func(string) string) (Environment, error) {
 		Token:           getenv("MESOS_EXECUTOR_AUTHENTICATION_TOKEN"),
 		RecoveryTimeout: duration("MESOS_RECOVERY_TIMEOUT", defaultRecoveryTimeout),
 		ShutdownGrace:   duration("MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD", 0),
+	}
+	var err error
+	if e.TLS, err = readTLS(getenv, e.Endpoint); err != nil {
+		errs = append(errs, err)
 	}
 	if e.Endpoint != "" {
 		if err := checkEndpoint(e.Endpoint); err != nil {

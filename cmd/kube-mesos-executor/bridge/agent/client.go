@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -40,6 +41,8 @@ type Config struct {
 	FrameworkID, ExecutorID string
 	// Token is the JSON web token that the agent gave the executor; empty if it asks for none.
 	Token string
+	// TLS says how to speak to Endpoint by https; nil means http. A unix socket is spoken to in plain.
+	TLS *TLS
 }
 
 // A StatusError is an answer of the agent that is not the one that a call hopes for.
@@ -69,6 +72,7 @@ func Invalid(err error) bool {
 // Client makes calls to the agent.
 type Client struct {
 	cfg  Config
+	base string
 	http *http.Client
 }
 
@@ -82,16 +86,24 @@ func NewClient(cfg Config) *Client {
 		IdleConnTimeout:       time.Minute,
 		DisableCompression:    true,
 	}
-	if cfg.Socket != "" {
+	base := "http://" + cfg.Endpoint
+	switch {
+	case cfg.Socket != "":
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", cfg.Socket)
 		}
+	case cfg.TLS != nil:
+		base = "https://" + cfg.Endpoint
+		transport.TLSClientConfig = cfg.TLS.config()
+		transport.TLSHandshakeTimeout = answerTimeout
 	}
-	return &Client{cfg: cfg, http: &http.Client{
+	return &Client{cfg: cfg, base: base, http: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
+
+func (c *Client) plain() bool { return c.cfg.Socket == "" && c.cfg.TLS == nil }
 
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -104,6 +116,9 @@ func (c *Client) Subscribe(ctx context.Context, tasks []mesos.TaskInfo, updates 
 	}
 	resp, err := c.post(ctx, call)
 	if err != nil {
+		if c.plain() && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+			err = fmt.Errorf("%w; if the agent takes TLS only, LIBPROCESS_SSL_ENABLED=true has to be in the executor's environment", err)
+		}
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
@@ -143,7 +158,7 @@ func (c *Client) post(ctx context.Context, call *executor.Call) (*http.Response,
 }
 
 func (c *Client) do(ctx context.Context, path, contentType string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.cfg.Endpoint+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
