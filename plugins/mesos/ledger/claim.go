@@ -263,8 +263,14 @@ func (l *Ledger) Dooms(patience, repeat time.Duration) []Doomed {
 func (l *Ledger) Settled(uid types.UID) (why string, settled bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pods[uid] != nil {
-		return "waiting for the end of this pod's earlier Mesos task", false
+	if t := l.pods[uid]; t != nil {
+		switch t.State {
+		case Unreachable:
+			return fmt.Sprintf("an earlier Mesos task of this pod may live on node %s, whose agent the master cannot reach or does not know: waiting until the master can tell", t.Node), false
+		case Restored, Launching, Unclear:
+			return fmt.Sprintf("an earlier Mesos task of this pod may have been launched on node %s: waiting for the master's word", t.Node), false
+		}
+		return fmt.Sprintf("waiting for the end of this pod's earlier Mesos task on node %s", t.Node), false
 	}
 	for _, s := range l.strangers {
 		if s.UID == uid {

@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,10 +60,8 @@ func TestRestoreLaunch(t *testing.T) {
 		b.RestoreLaunch(Task{Pod: Pod{UID: "p", Grace: time.Second}, Need: needOf(1000, 1024), AgentID: "S1", Node: "node-S1", ID: "p.1"})
 		b.Resubscribed()
 		b.SetConnected(true)
-		if why, ok := b.Settled("p"); ok {
-			t.Error("the pod may be launched again")
-		} else if why == "" {
-			t.Error("it is not told why not")
+		if why, ok := b.Settled("p"); ok || why != "an earlier Mesos task of this pod may have been launched on node node-S1: waiting for the master's word" {
+			t.Errorf("settled: %v, %q", ok, why)
 		}
 		if q := b.Unanswered(); len(q) != 1 || q[0] != (Query{"p.1", "S1"}) {
 			t.Errorf("asks for %v", q)
@@ -99,8 +98,8 @@ func TestRestoreLaunch(t *testing.T) {
 	t.Run("its agent is out of sight", func(t *testing.T) {
 		b := begin(t)
 		reconciled(b, mesos.TASK_UNREACHABLE)
-		if _, ok := b.Settled("p"); ok {
-			t.Error("the pod may be launched again")
+		if why, ok := b.Settled("p"); ok || !strings.Contains(why, "may live on node node-S1, whose agent the master cannot reach") {
+			t.Errorf("settled: %v, %q", ok, why)
 		}
 		b.add(b.offer("O1", "S2", "cpus:4;mem:8192"))
 		if err := b.claim("p", needOf(1000, 1024), "S2"); err == nil {
