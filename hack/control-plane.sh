@@ -8,6 +8,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib/progress.sh
 
+export CGO_ENABLED=0 # as the product's programs: what both need is compiled once
+
 out="$PWD/.tools"
 mkdir -p "$out"
 if command -v flock >/dev/null; then

@@ -6,6 +6,8 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib/progress.sh
 
+export CGO_ENABLED=0 # as the product's programs: what both need is compiled once
+
 failed=()
 # check NAME COMMAND...: a check that prints nothing passes if its command does.
 check() {
