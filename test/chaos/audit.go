@@ -17,6 +17,7 @@ import (
 
 // A request is what the scheduler or an executor asked of the API server, and the answer.
 type request struct {
+	// received is when it left its sender, answered when the API server had answered it.
 	received, answered time.Time
 	user, verb         string
 	resource, sub      string
@@ -27,8 +28,9 @@ type request struct {
 // scheduler says whether it came from the scheduler; the other users on record are nodes.
 func (r request) scheduler() bool { return strings.HasPrefix(r.user, "system:serviceaccount:") }
 
-// requests reads the audit log from an offset on, what concerns pods of a namespace.
-func requests(c *cluster.Cluster, offset int64, namespace string) ([]request, error) {
+// requests reads the audit log from an offset on, what concerns pods of a namespace. sent is when a request left its sender,
+// by audit id, where that is known: it may have been held up on its way.
+func requests(c *cluster.Cluster, offset int64, namespace string, sent map[string]time.Time) ([]request, error) {
 	f, err := os.Open(auditLog(c))
 	if err != nil {
 		return nil, err
@@ -48,8 +50,9 @@ func requests(c *cluster.Cluster, offset int64, namespace string) ([]request, er
 			return nil, err
 		}
 		var e struct {
-			Verb string `json:"verb"`
-			User struct {
+			AuditID string `json:"auditID"`
+			Verb    string `json:"verb"`
+			User    struct {
 				Username string `json:"username"`
 			} `json:"user"`
 			ObjectRef struct {
@@ -66,6 +69,9 @@ func requests(c *cluster.Cluster, offset int64, namespace string) ([]request, er
 			if i := strings.LastIndex(string(line), `{"kind":"Event"`); i <= 0 || json.Unmarshal(line[i:], &e) != nil {
 				continue
 			}
+		}
+		if at, ok := sent[e.AuditID]; ok {
+			e.Received = at
 		}
 		if e.ObjectRef.Resource == "pods" && e.ObjectRef.Namespace == namespace && e.Verb != "get" && e.Verb != "list" && e.Verb != "watch" {
 			all = append(all, request{e.Received, e.Answered, e.User.Username, e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Name, e.ResponseStatus.Code})

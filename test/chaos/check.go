@@ -146,11 +146,12 @@ func (e *evidence) removal(h *podHistory, lives []life) []violation {
 	return nil
 }
 
-// operatorsWill says whether an operator had taken the agent of one of these tasks away before a time.
+// operatorsWill says whether an operator had taken the agent or the framework of one of these tasks away before a time.
 func (e *evidence) operatorsWill(lives []life, before time.Time) bool {
 	return slices.ContainsFunc(e.incidents, func(i incident) bool {
-		return i.agentID != "" && i.at.Before(before) && slices.ContainsFunc(lives, func(l life) bool {
-			return l.task.AgentID == i.agentID && l.from.Before(i.at.Add(2*time.Second))
+		return i.at.Before(before) && slices.ContainsFunc(lives, func(l life) bool {
+			taken := i.agentID != "" && l.task.AgentID == i.agentID || i.framework != "" && l.task.FrameworkID == i.framework
+			return taken && l.from.Before(i.at.Add(2*time.Second))
 		})
 	})
 }

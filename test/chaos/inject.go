@@ -5,6 +5,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"syscall"
 	"time"
@@ -18,38 +19,45 @@ import (
 // injector carries out a plan. What lasts ends by itself; when carryOut returns, all faults have ended.
 type injector struct {
 	*world
-	busy    sync.Map // what a fault holds at present
+	all     map[string]action // by kind
+	busy    sync.Map          // what a fault holds at present
 	running sync.WaitGroup
 	mu      sync.Mutex
 	struck  int
 }
 
 // hits says what a fault needs for itself: two faults do not stop the same process at once.
-func (f fault) hits() string {
+func (f fault) hits() []string {
 	switch f.kind {
 	case "kill-scheduler", "stop-scheduler":
-		return "scheduler"
-	case "fail-over", "restart-master", "wipe-registry":
-		return "master"
-	case "silence":
-		return "silence"
+		return []string{"scheduler"}
+	case "fail-over", "restart-master", "wipe-registry", "tear-down":
+		return []string{"master"}
+	case "silence", "rival", "api-slow", "api-away":
+		return []string{f.kind}
 	case "cut-agent", "stop-agent", "restart-agent", "disconnect-agent", "slow-agent", "replace-agent", "unregister-agent", "mark-agent-gone", "drain-agent", "deactivate-agent":
-		return fmt.Sprintf("agent-%d", f.agent)
+		return []string{fmt.Sprintf("agent-%d", f.agent)}
+	case "maintain":
+		return []string{"maintenance", fmt.Sprintf("agent-%d", f.agent)}
 	case "kill-bridge", "stop-bridge", "kill-executor":
-		return fmt.Sprintf("executor-%d", f.agent)
+		return []string{fmt.Sprintf("executor-%d", f.agent)}
+	case "rotate-credentials":
+		return []string{fmt.Sprintf("credentials-%d", f.agent)}
 	case "restart-api-server", "stop-api-server":
-		return "api-server"
+		return []string{"api-server"}
 	case "stop-kubelets":
-		return "kubelets"
-	case "delete-node":
-		return fmt.Sprintf("node-%d", f.agent)
+		return []string{f.kind}
+	case "delete-node", "node-not-ready":
+		return []string{fmt.Sprintf("node-%d", f.agent)}
 	}
-	return ""
+	return nil
 }
 
 // carryOut strikes with every fault of the plan at its time and waits until the last has ended. It returns how many
 // struck.
 func (in *injector) carryOut(ctx context.Context, plan []fault) int {
+	in.all = in.actions()
+	in.sim.Faults().OnCall(in.hooks.onCall)
 	start := time.Now()
 	for _, f := range plan {
 		if !pause(ctx, time.Until(start.Add(f.at))) {
@@ -60,6 +68,7 @@ func (in *injector) carryOut(ctx context.Context, plan []fault) int {
 	in.running.Wait()
 	in.sim.Faults().Clear()
 	in.sim.Faults().Silence("", false)
+	in.api.clear()
 	in.journal.add(incident{text: "all faults have ended", hides: true})
 	return in.struck
 }
@@ -75,13 +84,13 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 func (in *injector) strike(ctx context.Context, f fault) {
-	if what := f.hits(); what != "" {
+	for _, what := range f.hits() {
 		if _, taken := in.busy.LoadOrStore(what, f); taken {
 			return
 		}
 		defer in.busy.Delete(what)
 	}
-	act := in.actions()[f.kind]
+	act := in.all[f.kind]
 	if act == nil {
 		in.journal.notef("FAULT %s: unknown", f)
 		return
@@ -121,7 +130,7 @@ func (in *injector) actions() map[string]action {
 		}
 		return func(string, *mesos.TaskStatus) bool { return true }
 	}
-	return map[string]action{
+	out := map[string]action{
 		"kill-scheduler": in.killScheduler,
 		"stop-scheduler": in.stopScheduler,
 
@@ -184,7 +193,20 @@ func (in *injector) actions() map[string]action {
 		"stop-kubelets":      in.stopProcess(in.c.Kwok),
 		"force-delete-pod":   in.forceDelete,
 		"delete-node":        in.deleteNode,
+
+		"crash-on-call":    in.crashOnCall,
+		"crash-on-request": in.crashOnRequest,
+		"maintain":         in.onAgent(in.maintain),
+		"rival":            in.rival,
+		"tear-down":        in.tearDown,
+		"lose-launch": in.onAgent(func(_ context.Context, f fault, h *mesossim.AgentHandle) error {
+			in.begin(f, incident{hides: true})
+			faults.LoseLaunches(h.Name(), f.n)
+			return nil
+		}),
 	}
+	maps.Copy(out, in.apiActions())
+	return out
 }
 
 // choose returns the schedulers that a fault means.

@@ -16,6 +16,8 @@ type incident struct {
 	text string
 	// agentID is set when an operator took the agent away: its tasks may be lost and its pods removed.
 	agentID string
+	// framework is set when it was removed for good: its executors are shut down and take their pods along.
+	framework string
 	// dead says that the agent's executors were destroyed with it, without a word to the master.
 	dead bool
 	// newMaster says that the leading master ended, with what only it knew.

@@ -58,6 +58,12 @@ type kind struct {
 
 const ms = time.Millisecond
 
+// What a scheduler is killed at: calls to Mesos, and requests to the API server.
+var (
+	crashCalls    = []string{"ACCEPT", "ACCEPT", "ACCEPT", "DECLINE", "REVIVE", "KILL", "KILL", "ACKNOWLEDGE", "ACKNOWLEDGE", "RECONCILE", "SUBSCRIBE", "SUPPRESS"}
+	crashRequests = []string{"binding", "binding", "binding", "patch-pod", "patch-status", "delete-pod", "configmap", "lease"}
+)
+
 var calls = []string{"ACCEPT", "ACCEPT", "ACCEPT", "DECLINE", "REVIVE", "SUPPRESS", "KILL", "KILL", "ACKNOWLEDGE", "RECONCILE", "SHUTDOWN", ""}
 
 // kinds are all faults that a plan is drawn from. What costs much (a restart of the API server) is rare.
@@ -96,8 +102,27 @@ var kinds = []kind{
 	{name: "kill-executor", weight: 4},
 	{name: "drop-executor-streams", weight: 3},
 
-	{name: "restart-api-server", weight: 2, most: 1, max: 4000 * ms},
+	{name: "maintain", weight: 2, most: 2, min: 1000 * ms, max: 8000 * ms, variants: []string{"", "", "down"}},
+	{name: "rival", weight: 3, min: 1000 * ms, max: 12000 * ms, numbers: 12, variants: []string{"", "", "hold"}},
+	{name: "tear-down", weight: 1, most: 1, min: 500 * ms, max: 4000 * ms, variants: []string{"", "timeout"}},
+	{name: "lose-launch", weight: 2, numbers: 2},
+
+	{name: "crash-on-call", weight: 8, numbers: 3, max: 2000 * ms, calls: crashCalls, variants: []string{"before", "after"}},
+	{name: "crash-on-request", weight: 8, numbers: 3, max: 2000 * ms, calls: crashRequests, variants: []string{"before", "after"}},
+
+	{name: "api-refuse", weight: 6, numbers: 3, calls: requestKinds, variants: []string{"409", "429", "500", "503"}},
+	{name: "api-delay", weight: 4, numbers: 3, min: 100 * ms, max: 4000 * ms, calls: requestKinds},
+	{name: "api-lose-request", weight: 3, numbers: 2, calls: requestKinds},
+	{name: "api-lose-answer", weight: 6, numbers: 3, min: 500 * ms, max: 4000 * ms, calls: requestKinds, variants: []string{"timeout", "timeout", "broken", "late"}},
+	{name: "api-slow", weight: 2, min: 500 * ms, max: 5000 * ms, numbers: 600},
+	{name: "api-cut", weight: 3, variants: []string{"", "scheduler", "executor"}},
+	{name: "api-away", weight: 3, most: 3, min: 300 * ms, max: 8000 * ms, variants: []string{"", "scheduler", "executor"}},
+	{name: "steal-lease", weight: 2, most: 2},
+	{name: "rotate-credentials", weight: 2, max: 5000 * ms, variants: []string{"", "wrong"}},
+
+	{name: "restart-api-server", weight: 1, most: 1, max: 4000 * ms},
 	{name: "stop-api-server", weight: 2, most: 2, min: 300 * ms, max: 5000 * ms},
+	{name: "node-not-ready", weight: 4, min: 500 * ms, max: 8000 * ms},
 	{name: "stop-kubelets", weight: 2, min: 500 * ms, max: 5000 * ms},
 	{name: "force-delete-pod", weight: 4, numbers: 1 << 20},
 	{name: "delete-node", weight: 2, most: 1, min: 200 * ms, max: 4000 * ms},

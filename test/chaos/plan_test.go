@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/test/cluster"
+	"github.com/kube-mesos/kube-mesos-scheduler/test/mesossim"
 )
 
 func TestPlanIsTheSeeds(t *testing.T) {
@@ -30,7 +33,22 @@ func TestPlanIsTheSeeds(t *testing.T) {
 	}
 }
 
-// TestPlansHoldEveryKind guards against a kind that is never drawn, or drawn and never carried out.
+// TestEveryKindIsCarriedOut guards against a kind that is drawn and strikes nobody.
+func TestEveryKindIsCarriedOut(t *testing.T) {
+	in := &injector{world: &world{c: &cluster.Cluster{}, sim: &mesossim.Cluster{}}}
+	actions := in.actions()
+	for _, k := range kinds {
+		if actions[k.name] == nil {
+			t.Errorf("%s is not carried out", k.name)
+		}
+		delete(actions, k.name)
+	}
+	for name := range actions {
+		t.Errorf("%s is never drawn", name)
+	}
+}
+
+// TestPlansHoldEveryKind guards against a kind that is never drawn.
 func TestPlansHoldEveryKind(t *testing.T) {
 	drawn := map[string]bool{}
 	for seed := range uint64(200) {

@@ -43,10 +43,23 @@ func Start(ctx context.Context, dir string) (*cluster.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.InstallScheduler(ctx); err != nil {
+	if err := install(ctx, c); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
+}
+
+// install gives the scheduler its rights, also those to evict pods from agents in maintenance.
+func install(ctx context.Context, c *cluster.Cluster) error {
+	root, err := cluster.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	if err := c.InstallScheduler(ctx); err != nil {
+		return err
+	}
+	_, err = c.Apply(ctx, filepath.Join(root, "manifests", "optional", "drain-rbac.yaml"))
+	return err
 }
 
 // Run does the run of one seed and adds it to the result. An error says that the run itself could not be done.
@@ -142,7 +155,7 @@ func (w *world) evidence() (*evidence, error) {
 	if e.pods, err = w.recorder.histories(); err != nil {
 		return nil, err
 	}
-	if e.requests, err = requests(w.c, w.audit, w.namespace); err != nil {
+	if e.requests, err = requests(w.c, w.audit, w.namespace, w.api.sentAt()); err != nil {
 		return nil, err
 	}
 	e.lives = lives(w.sim.Tasks(), e.incidents, agentsKnow(w.sim))

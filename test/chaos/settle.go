@@ -132,9 +132,8 @@ func (w *world) alive() []violation {
 			out = append(out, violation{"I7", "", s.Name + " does not run"})
 		}
 	}
-	frameworks := w.sim.Frameworks()
-	if len(frameworks) != 1 || !frameworks[0].Connected || frameworks[0].Removed {
-		out = append(out, violation{"I7", "", fmt.Sprintf("not one subscribed framework: %+v", frameworks)})
+	if f, ok := w.framework(); !ok || !f.Connected {
+		out = append(out, violation{"I7", "", fmt.Sprintf("the framework is not subscribed: %+v", w.sim.Frameworks())})
 	}
 	return out
 }

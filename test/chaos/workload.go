@@ -99,6 +99,9 @@ func (l *workload) spec() (annotations map[string]string, spec corev1.PodSpec) {
 	if r.IntN(3) == 0 {
 		annotations[cluster.StopAfterAnnotation] = pick(r, "1ms", "1s", "2s", "grace")
 	}
+	if annotations[cluster.StopAfterAnnotation] == "grace" {
+		grace = min(grace, 8) // a run waits for the end of every pod
+	}
 	spec = corev1.PodSpec{
 		SchedulerName:                 cluster.SchedulerName,
 		TerminationGracePeriodSeconds: &grace,
@@ -107,6 +110,12 @@ func (l *workload) spec() (annotations map[string]string, spec corev1.PodSpec) {
 	if r.IntN(5) == 0 {
 		spec.InitContainers = []corev1.Container{{Name: "init", Image: "registry.invalid/init", Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("300m")}}}}
+	}
+	if r.IntN(5) == 0 { // Kubernetes itself evicts these from a node that is not ready
+		seconds := pick[int64](r, 0, 1, 3)
+		for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+			spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds})
+		}
 	}
 	return annotations, spec
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -77,8 +78,15 @@ type world struct {
 	sim       *mesossim.Cluster
 	recorder  *recorder
 	namespace string
+	dir       string
 	nodes     []string
 	audit     int64 // where the audit log began
+
+	// What lies between the product's programs and the API server, and what hears of calls to Mesos.
+	api          *api
+	proxy        *cluster.Proxy
+	executorURLs map[string]string // by node
+	hooks        *callHooks
 
 	schedulers []*cluster.Scheduler
 	keepers    sync.WaitGroup
@@ -89,7 +97,10 @@ type world struct {
 }
 
 func newWorld(ctx context.Context, c *cluster.Cluster, seed uint64, dir string, o Options) (*world, error) {
-	w := &world{c: c, options: o, journal: &journal{}, namespace: fmt.Sprintf("chaos-%d", seed), stopping: make(chan struct{}), benched: map[*cluster.Scheduler]bool{}}
+	w := &world{
+		c: c, options: o, journal: &journal{}, namespace: fmt.Sprintf("chaos-%d", seed), dir: dir, api: newAPI(fmt.Sprintf("chaos-%d", seed)), hooks: &callHooks{},
+		executorURLs: map[string]string{}, stopping: make(chan struct{}), benched: map[*cluster.Scheduler]bool{},
+	}
 	w.stop = sync.OnceFunc(func() { close(w.stopping) })
 	var err error
 	if w.audit, err = auditSize(c); err != nil {
@@ -104,17 +115,22 @@ func newWorld(ctx context.Context, c *cluster.Cluster, seed uint64, dir string, 
 	if w.sim, err = mesossim.Start(ctx, sim); err != nil {
 		return nil, err
 	}
-	if err := w.start(ctx, dir); err != nil {
+	if err := w.start(ctx, seed); err != nil {
 		return nil, errors.Join(err, w.end(ctx))
 	}
 	return w, nil
 }
 
-func (w *world) start(ctx context.Context, dir string) error {
+func (w *world) start(ctx context.Context, seed uint64) error {
+	var nodes []cluster.Node
 	for _, name := range w.nodes {
-		if err := w.c.AddKwokNodes(ctx, kwokNode(name)); err != nil {
-			return err
-		}
+		nodes = append(nodes, kwokNode(name))
+	}
+	if err := w.c.AddKwokNodes(ctx, nodes...); err != nil {
+		return err
+	}
+	if err := w.openProxy(); err != nil {
+		return err
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
 	if _, err := w.c.Client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
@@ -130,15 +146,20 @@ func (w *world) start(ctx context.Context, dir string) error {
 	if w.recorder, err = record(ctx, w.c, w.namespace); err != nil {
 		return err
 	}
-	for _, name := range []string{"a", "b"} {
+	for _, letter := range []string{"a", "b"} {
+		name := w.namespace + "-scheduler-" + letter
+		url, err := w.proxy.Listen(clientOf(name))
+		if err != nil {
+			return err
+		}
 		s, err := w.c.NewScheduler(ctx, cluster.SchedulerOptions{
-			Name: w.namespace + "-scheduler-" + name, Masters: w.sim.URLs(), Mesos: mesosArgs, LeaseDuration: lease, Args: []string{"--v=4"},
+			Name: name, Masters: w.sim.URLs(), Mesos: w.mesosArgs(seed, name), LeaseDuration: lease, Args: []string{"--v=4"}, APIServer: url,
 			Binary: w.options.program("kube-mesos-scheduler"), Executor: w.options.program("kube-mesos-executor"),
 		})
 		if err != nil {
 			return err
 		}
-		s.LogFile = filepath.Join(dir, "scheduler-"+name+".log")
+		s.LogFile = filepath.Join(w.dir, "scheduler-"+letter+".log")
 		w.schedulers = append(w.schedulers, s)
 		if err := s.Start(); err != nil {
 			return err
@@ -146,11 +167,44 @@ func (w *world) start(ctx context.Context, dir string) error {
 		w.keepers.Go(func() { w.keep(s) })
 	}
 	return cluster.WaitAtMost(ctx, time.Minute, "a subscription", func(context.Context) error {
-		if len(w.sim.Frameworks()) == 0 {
+		if _, ok := w.framework(); !ok {
 			return fmt.Errorf("the master knows no framework; %s", w.schedulers[0].LogTail(5))
 		}
 		return nil
 	})
+}
+
+// openProxy puts the proxy between the API server and the executors; each scheduler follows.
+func (w *world) openProxy() error {
+	var err error
+	if w.proxy, err = w.c.NewProxy(w.api.intercept); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(w.executorKubeconfig("")), 0o755); err != nil {
+		return err
+	}
+	for _, node := range w.nodes {
+		if w.executorURLs[node], err = w.proxy.Listen(executorOn(node)); err != nil {
+			return err
+		}
+		if err := w.writeExecutorKubeconfig(node, w.c.WriteNodeKubeconfig); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mesosArgs are the args of one scheduler.
+func (w *world) mesosArgs(seed uint64, name string) map[string]any {
+	args := maps.Clone(mesosArgs)
+	args["hostname"] = name // by which crash points know whose call it is
+	if seed%2 == 1 {
+		args["inverseOffers"] = "Drain"
+	}
+	executor := maps.Clone(args["executor"].(map[string]any))
+	executor["kubeconfig"] = w.executorKubeconfig("{node}")
+	args["executor"] = executor
+	return args
 }
 
 func kwokNode(name string) cluster.Node {
@@ -230,6 +284,9 @@ func (w *world) end(ctx context.Context) error {
 	if w.sim != nil {
 		w.sim.Close()
 	}
+	if w.proxy != nil {
+		errs = append(errs, w.proxy.Close())
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	zero := int64(0)
@@ -256,7 +313,7 @@ func (w *world) end(ctx context.Context) error {
 	for _, node := range w.nodes {
 		_ = client.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{})
 	}
-	_ = client.CoreV1().ConfigMaps(cluster.SchedulerNamespace).Delete(ctx, "kube-mesos-scheduler-framework", metav1.DeleteOptions{})
+	_ = client.CoreV1().ConfigMaps(cluster.SchedulerNamespace).Delete(ctx, stateConfigMap, metav1.DeleteOptions{})
 	_ = client.CoordinationV1().Leases(cluster.SchedulerNamespace).Delete(ctx, cluster.SchedulerName, metav1.DeleteOptions{})
 	return errors.Join(errs...)
 }

@@ -21,17 +21,20 @@ const tokenSeconds = 7 * 24 * 3600
 // ServiceAccountKubeconfig writes a kubeconfig with a token of an existing service account and returns its path. Its
 // bearer may do what RBAC gives the service account, nothing else.
 func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
+	return c.serviceAccountKubeconfig(ctx, c.path("serviceaccounts", namespace+"-"+name+".kubeconfig"), c.url, namespace, name)
+}
+
+func (c *Cluster) serviceAccountKubeconfig(ctx context.Context, path, url, namespace, name string) (string, error) {
 	seconds := int64(tokenSeconds)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	token, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("token of service account %s/%s: %w", namespace, name, err)
 	}
-	path := c.path("serviceaccounts", namespace+"-"+name+".kubeconfig")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	return path, writeKubeconfig(path, c.url, c.ca.pem, namespace, &clientcmdapi.AuthInfo{Token: token.Status.Token})
+	return path, writeKubeconfig(path, url, c.ca.pem, namespace, &clientcmdapi.AuthInfo{Token: token.Status.Token})
 }
 
 // Kubectl runs kubectl as an administrator and returns what it prints. An error carries what it said.

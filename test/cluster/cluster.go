@@ -60,7 +60,9 @@ type Cluster struct {
 	options Options
 	url     string
 	ca      *authority
-	record  *record
+	// frontProxy signs for those who speak for others, see Proxy.
+	frontProxy *authority
+	record     *record
 
 	mu        sync.Mutex
 	processes []*Process // in the order of their making
@@ -100,7 +102,10 @@ func (c *Cluster) start(ctx context.Context) error {
 	if c.ca, err = newAuthority(); err != nil {
 		return err
 	}
-	if err := writePKI(c.path("pki"), c.ca); err != nil {
+	if c.frontProxy, err = newAuthority(); err != nil {
+		return err
+	}
+	if err := writePKI(c.path("pki"), c.ca, c.frontProxy); err != nil {
 		return err
 	}
 	port, err := c.Port()
@@ -108,7 +113,7 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	c.url = fmt.Sprintf("https://127.0.0.1:%d", port)
-	if err := c.clientKubeconfig(c.AdminKubeconfig(), "kube-mesos-admin", "system:masters"); err != nil {
+	if err := c.clientKubeconfig(c.AdminKubeconfig(), c.url, "kube-mesos-admin", "system:masters"); err != nil {
 		return err
 	}
 	if c.AdminConfig, err = clientcmd.BuildConfigFromFlags("", c.AdminKubeconfig()); err != nil {
@@ -227,8 +232,8 @@ func (c *Cluster) Stop() error {
 	return errors.Join(append(errs, c.record.remove())...)
 }
 
-// clientKubeconfig writes a kubeconfig with a client certificate for user, a member of groups.
-func (c *Cluster) clientKubeconfig(path, user string, groups ...string) error {
+// clientKubeconfig writes a kubeconfig for the API server at url with a client certificate for user, a member of groups.
+func (c *Cluster) clientKubeconfig(path, url, user string, groups ...string) error {
 	pair, err := c.ca.client(user, groups...)
 	if err != nil {
 		return err
@@ -236,7 +241,7 @@ func (c *Cluster) clientKubeconfig(path, user string, groups ...string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return writeKubeconfig(path, c.url, c.ca.pem, "", &clientcmdapi.AuthInfo{
+	return writeKubeconfig(path, url, c.ca.pem, "", &clientcmdapi.AuthInfo{
 		ClientCertificateData: pair.cert,
 		ClientKeyData:         pair.key,
 	})

@@ -3,12 +3,14 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
@@ -16,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Annotations that a test sets on a pod to steer how kwok plays it; testdata/kwok.yaml says what they mean.
@@ -111,6 +114,16 @@ func or[T comparable](value, otherwise T) T {
 	return value
 }
 
+// NotReadyAnnotation keeps kwok from writing the status of a node that is annotated with "true", so that a test can.
+const NotReadyAnnotation = "test.kube-mesos.io/not-ready"
+
+// unlessNotReady adds to every stage of nodes that it is not for nodes with the annotation.
+func unlessNotReady(stages []byte) []byte {
+	const selector = "    matchExpressions:\n"
+	return bytes.ReplaceAll(stages, []byte(selector), []byte(selector+
+		"    - key: '.metadata.annotations[\""+NotReadyAnnotation+"\"]'\n      operator: 'NotIn'\n      values:\n      - 'true'\n"))
+}
+
 func (c *Cluster) startKwok() error {
 	if c.Kwok != nil {
 		return nil
@@ -121,7 +134,7 @@ func (c *Cluster) startKwok() error {
 		return fmt.Errorf("kwok's stages are not built, run `make tools`: %w", err)
 	}
 	config := c.path("kwok.yaml")
-	if err := os.WriteFile(config, append(append(kwokConfig, "\n"...), stages...), 0o644); err != nil {
+	if err := os.WriteFile(config, append(append(slices.Clone(kwokConfig), "\n"...), unlessNotReady(stages)...), 0o644); err != nil {
 		return err
 	}
 	c.Kwok = c.NewProcess("kwok", c.tool("kwok"), "--kubeconfig="+c.AdminKubeconfig(), "--config="+config)
@@ -134,8 +147,22 @@ func (c *Cluster) NodeKubeconfig(node string) string {
 	return c.path("nodes", node+".kubeconfig")
 }
 
+// WriteNodeKubeconfig writes a kubeconfig with a new client certificate of a node, for the API server at url.
+func (c *Cluster) WriteNodeKubeconfig(path, url, node string) error {
+	return c.clientKubeconfig(path, url, "system:node:"+node, "system:nodes")
+}
+
+// WriteForeignNodeKubeconfig is WriteNodeKubeconfig with a certificate that the API server does not accept.
+func (c *Cluster) WriteForeignNodeKubeconfig(path, url, node string) error {
+	pair, err := c.frontProxy.client("system:node:"+node, "system:nodes")
+	if err != nil {
+		return err
+	}
+	return writeKubeconfig(path, url, c.ca.pem, "", &clientcmdapi.AuthInfo{ClientCertificateData: pair.cert, ClientKeyData: pair.key})
+}
+
 func (c *Cluster) writeNodeKubeconfig(node string) error {
-	return c.clientKubeconfig(c.NodeKubeconfig(node), "system:node:"+node, "system:nodes")
+	return c.WriteNodeKubeconfig(c.NodeKubeconfig(node), c.url, node)
 }
 
 // StartHollowNode starts a hollow kubelet (real kubelet code over a fake container runtime, with 1 cpu and 3840Mi of

@@ -107,7 +107,7 @@ func encodePEM(kind string, der []byte) []byte {
 
 // writePKI writes what the control plane reads at start: the authority, the API server's certificate and the key that
 // signs service account tokens.
-func writePKI(dir string, a *authority) error {
+func writePKI(dir string, a, frontProxy *authority) error {
 	server, err := a.server()
 	if err != nil {
 		return err
@@ -125,11 +125,6 @@ func writePKI(dir string, a *authority) error {
 		return err
 	}
 	caKey, err := encodeKey(a.key)
-	if err != nil {
-		return err
-	}
-	// Nobody fronts for the API server, but its clients look for the authority that would sign for those who do.
-	frontProxy, err := newAuthority()
 	if err != nil {
 		return err
 	}

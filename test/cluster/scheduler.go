@@ -38,6 +38,8 @@ type SchedulerOptions struct {
 	Executor string
 	// LeaseDuration is how long a leader that was killed keeps its successor waiting; 0 means 3 s.
 	LeaseDuration time.Duration
+	// APIServer is the address of the API server, such as that of a Proxy; empty means the API server's own.
+	APIServer string
 	// Args are more flags.
 	Args []string
 	// Mesos is merged over the Mesos plugin's args; a map is merged key by key.
@@ -83,7 +85,8 @@ func (c *Cluster) NewScheduler(ctx context.Context, options SchedulerOptions) (*
 	options.Binary = or(options.Binary, filepath.Join(root, "bin", "kube-mesos-scheduler"))
 	options.Executor = or(options.Executor, filepath.Join(root, "bin", "kube-mesos-executor"))
 	options.LeaseDuration = or(options.LeaseDuration, 3*time.Second)
-	kubeconfig, err := c.ServiceAccountKubeconfig(ctx, SchedulerNamespace, SchedulerName)
+	path := c.path("serviceaccounts", options.Name+".kubeconfig")
+	kubeconfig, err := c.serviceAccountKubeconfig(ctx, path, or(options.APIServer, c.url), SchedulerNamespace, SchedulerName)
 	if err != nil {
 		return nil, err
 	}

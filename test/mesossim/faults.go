@@ -16,6 +16,7 @@ type faultState struct {
 	runs    []*runFault
 	chunk   int
 	delayed int // calls held back now
+	onCall  func(SchedulerCall) bool
 }
 
 // A CallFault strikes calls of one kind.

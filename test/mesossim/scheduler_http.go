@@ -48,7 +48,7 @@ func (c *Cluster) serveScheduler(w http.ResponseWriter, r *http.Request, princip
 	}
 	streamIDs := r.Header.Values(streamHeader)
 	fault := c.callFault(call.Type.String())
-	if fault.loseCall {
+	if c.tellCall(call, false) || fault.loseCall {
 		panic(http.ErrAbortHandler)
 	}
 	if fault.delay > 0 && !c.pause(r, fault.delay) {
@@ -72,7 +72,7 @@ func (c *Cluster) serveScheduler(w http.ResponseWriter, r *http.Request, princip
 		if !alive {
 			return
 		}
-		if fault.loseAnswer {
+		if c.tellCall(call, true) || fault.loseAnswer {
 			stream.cut(0)
 		}
 		defer c.busy.open()()
@@ -93,7 +93,7 @@ func (c *Cluster) serveScheduler(w http.ResponseWriter, r *http.Request, princip
 		}
 	})
 	switch {
-	case fault.loseAnswer:
+	case c.tellCall(call, true), fault.loseAnswer:
 		panic(http.ErrAbortHandler)
 	case herr != nil:
 		herr.write(w)
