@@ -36,17 +36,23 @@ const (
 	bridgeMemory     = 80 << 20
 )
 
+// version is set by the linker.
+var version = "unknown"
+
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
-	if len(args) > 0 && args[0] == "install" {
-		if err := runInstall(args[1:]); err != nil {
-			return refuse(err)
+	if len(args) > 0 {
+		if command, ok := commands[args[0]]; ok {
+			if err := command(args[1:]); err != nil {
+				return refuse(err)
+			}
+			return bridge.ExitDone
 		}
-		return bridge.ExitDone
 	}
 	opts := bridge.DefaultOptions()
-	var runBridge, check bool
+	opts.Version = version
+	var runBridge, check, showVersion bool
 	fs := pflag.NewFlagSet("kube-mesos-executor", pflag.ContinueOnError)
 	opts.AddFlags(fs)
 	fs.BoolVar(&runBridge, bridgeFlag, false, "")
@@ -54,15 +60,20 @@ func run(args []string) int {
 	for _, name := range []string{bridgeFlag, checkFlag} {
 		_ = fs.MarkHidden(name)
 	}
+	fs.BoolVar(&showVersion, "version", false, "Print the version and end.")
 	addLogFlags(fs)
 	fs.Usage = func() {
-		fmt.Fprintf(os.Stderr, "Usage: kube-mesos-executor --kubeconfig=PATH --node-name=NODE [flags]\n\nStarted by a Mesos agent for the tasks of kube-mesos-scheduler.\n\n%s", fs.FlagUsages())
+		fmt.Fprintf(os.Stderr, "Usage: kube-mesos-executor --kubeconfig=PATH --node-name=NODE [flags]\n\nStarted by a Mesos agent for the tasks of kube-mesos-scheduler.\n\n%s\n       kube-mesos-executor install FOLDER  puts this program into a folder of the host and stays\n       kube-mesos-executor metrics FOLDER  prints the metrics of all executors in an agent's work folder\n", fs.FlagUsages())
 	}
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return bridge.ExitDone
 		}
 		return refuse(err)
+	}
+	if showVersion {
+		fmt.Println(program, version)
+		return bridge.ExitDone
 	}
 	if fs.NArg() > 0 {
 		return refuse(fmt.Errorf("unexpected argument %q", fs.Arg(0)))

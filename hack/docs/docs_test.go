@@ -5,10 +5,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	kubeschedulerconfigv1 "k8s.io/kube-scheduler/config/v1"
 )
 
 const root = "../.."
@@ -40,6 +42,16 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 			if f.name != "" && (f.doc == "" || !strings.HasSuffix(f.doc, ".")) {
 				t.Errorf("%s.%s has no comment that ends in a full stop", s.name, f.name)
 			}
+		}
+	}
+}
+
+// docs/operations.md says that kube-scheduler exports no traces. When that changes, ours should, too.
+func TestKubeSchedulerHasNoTracing(t *testing.T) {
+	typ := reflect.TypeFor[kubeschedulerconfigv1.KubeSchedulerConfiguration]()
+	for i := range typ.NumField() {
+		if name := typ.Field(i).Name; strings.Contains(name, "Tracing") {
+			t.Errorf("KubeSchedulerConfiguration has a field %s: docs/operations.md is out of date", name)
 		}
 	}
 }

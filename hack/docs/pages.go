@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	executormetrics "github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/bridge/metrics"
 	configv1 "github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/apis/config/v1"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/metrics"
 )
@@ -161,18 +162,33 @@ kube-scheduler's. Those of a scheduler that stands by are absent or zero. Label 
 ` + "`role`" + `, which has those of the configuration. Gauges of resources, offers' age, stream lag and reasons are up to five
 seconds old. [manifests/monitoring](../manifests/monitoring) has a dashboard for Grafana and alert rules for Prometheus.
 
-Executors listen on no port and have no metrics of their own: what they do shows in ` + "`mesos_task_updates_total`" + ` and
-` + "`mesos_task_endings_total`" + `.
+| Name | Type | Labels | Meaning |
+| --- | --- | --- | --- |
+`)
+	row := func(name, kind, help string, labels []string) {
+		quoted := make([]string, len(labels))
+		for i, l := range labels {
+			quoted[i] = "`" + l + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, kind, strings.Join(quoted, ", "), cell(help))
+	}
+	for _, d := range metrics.Docs() {
+		row(d.Name, d.Type, d.Help, d.Labels)
+	}
+	b.WriteString(`
+## Executors
+
+An executor opens no port. It serves its metrics by HTTP on the unix socket ` + "`" + executormetrics.SocketName + "`" + ` in its
+Mesos sandbox (` + "`<work_dir>/slaves/*/frameworks/*/executors/*/runs/latest/`" + `), which only its user, root unless changed, may
+open, and which is gone when the executor is. [operations.md](operations.md#metrics-of-executors) says how to scrape it.
+Counters begin anew with each start of the bridge, apart from that of its restarts. The label ` + "`executor`" + ` is the executor's
+id: one host has several when roles or the executor's configuration differ.
 
 | Name | Type | Labels | Meaning |
 | --- | --- | --- | --- |
 `)
-	for _, d := range metrics.Docs() {
-		labels := make([]string, len(d.Labels))
-		for i, l := range d.Labels {
-			labels[i] = "`" + l + "`"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.Name, d.Type, strings.Join(labels, ", "), cell(d.Help))
+	for _, d := range executormetrics.Docs() {
+		row(d.Name, d.Type, d.Help, d.Labels)
 	}
 	return b.String(), nil
 }

@@ -24,14 +24,15 @@ import (
 	"github.com/kube-mesos/kube-mesos-scheduler/test/cluster"
 )
 
-// sample is one line of a scrape: its metric, with the suffix of a histogram, and its labels.
+// sample is one line of a scrape: its metric, with the suffix of a histogram, its labels and its value.
 type sample struct {
 	name   string
 	labels map[string]string
+	value  string
 }
 
 var (
-	line     = regexp.MustCompile(`^([a-z_:][a-z0-9_:]*)(?:\{(.*)\})? [^ ]+$`)
+	line     = regexp.MustCompile(`^([a-z_:][a-z0-9_:]*)(?:\{(.*)\})? ([^ ]+)$`)
 	pair     = regexp.MustCompile(`([a-z_]+)="((?:[^"\\]|\\.)*)"`)
 	selector = regexp.MustCompile(`\b(mesos_[a-z0-9_]+)(?:\{([^}]*)\})?`)
 	matcher  = regexp.MustCompile(`([a-z_]+)\s*(=|!=|=~|!~)\s*"([^"]*)"`)
@@ -46,7 +47,7 @@ func parseScrape(t *testing.T, text string) []sample {
 		}
 		m := line.FindStringSubmatch(l)
 		require.NotNil(t, m, "%q", l)
-		s := sample{name: m[1], labels: map[string]string{}}
+		s := sample{name: m[1], labels: map[string]string{}, value: m[3]}
 		for _, p := range pair.FindAllStringSubmatch(m[2], -1) {
 			s.labels[p[1]] = p[2]
 		}

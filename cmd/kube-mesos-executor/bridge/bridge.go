@@ -16,6 +16,7 @@ import (
 	"github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/bridge/agent"
 	"github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/bridge/journal"
 	"github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/bridge/machine"
+	"github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/bridge/metrics"
 	"github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/bridge/pods"
 )
 
@@ -97,6 +98,7 @@ type bridge struct {
 	unknown     int
 	unknownFrom time.Time
 	asking      bool
+	counts      counts
 	quietSince  time.Time
 	lastError   string
 	exit        *int
@@ -131,6 +133,7 @@ func Run(ctx context.Context, opts Options, env Environment) int {
 		node:      pods.NewNode(opts.NodeName, opts.Kubeconfig),
 		calls:     make(chan struct{}, maxCalls),
 		awaySince: time.Now(),
+		counts:    newCounts(time.Now()),
 		client: agent.NewClient(agent.Config{
 			Endpoint: env.Endpoint, Socket: env.Socket, Token: env.Token,
 			FrameworkID: env.FrameworkID, ExecutorID: env.ExecutorID, TLS: env.TLS,
@@ -146,6 +149,16 @@ func Run(ctx context.Context, opts Options, env Environment) int {
 	b.workers.Go(func() { b.sender.run(ctx) })
 	b.workers.Go(func() { b.prober.run(ctx) })
 	b.workers.Go(func() { b.node.Run(ctx, podSink{b.inbox}) })
+	if listener, err := metrics.Listen(env.Sandbox); err != nil {
+		// Tasks matter more than numbers of them.
+		logger.Error(err, "Serving no metrics")
+	} else {
+		b.workers.Go(func() {
+			if err := metrics.Serve(ctx, listener, env.Sandbox, b.inbox.askStatus); err != nil {
+				logger.Error(err, "Serving metrics")
+			}
+		})
+	}
 	code := b.loop(ctx)
 	stop()
 	b.endStream()
@@ -230,11 +243,13 @@ func (b *bridge) act(ctx context.Context, now time.Time) (wake time.Time) {
 	out := b.machine.Step(now)
 	wake = out.Wake
 	if err := b.save(out); err != nil {
+		b.counts.journalFailures++
 		// Pods and tasks matter more than the record of them: without one only a crash now would lose something.
 		klog.FromContext(ctx).Error(err, "Cannot write the journal, going on without")
 		wake = sooner(wake, now.Add(time.Second))
 	}
 	for _, u := range out.Updates {
+		b.counts.updates[u.State]++
 		klog.FromContext(ctx).V(2).Info("Task update", "task", u.TaskID, "state", u.State.String(), "message", u.Message)
 		if b.ready {
 			b.sender.send(b.streamCtx, b.stream, u)
@@ -247,6 +262,9 @@ func (b *bridge) act(ctx context.Context, now time.Time) (wake time.Time) {
 		b.lookUp(ctx, l)
 	}
 	for _, w := range out.Warnings {
+		if w.Reason == machine.ReasonReleased {
+			b.counts.unconfirmed++
+		}
 		b.warn(ctx, w)
 	}
 	for _, w := range b.waiting {

@@ -13,6 +13,7 @@ import (
 	mesostime "github.com/mesos/mesos-go/api/v1/lib/time"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/bridge/agent"
+	"github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/supervisor"
 )
 
 // defaultRecoveryTimeout is the agent's default for the time that executors wait for it.
@@ -36,6 +37,8 @@ type Environment struct {
 	ShutdownGrace time.Duration
 	// TLS is how to speak to Endpoint by https (LIBPROCESS_SSL_ENABLED and its kind); nil means http.
 	TLS *agent.TLS
+	// Restarts is how often the supervisor has started the bridge again (supervisor.RestartsVariable).
+	Restarts int
 }
 
 // ReadEnvironment reads the environment with getenv. The error names every variable that is missing or wrong.
@@ -69,6 +72,8 @@ func ReadEnvironment(getenv func(string) string) (Environment, error) {
 		RecoveryTimeout: duration("MESOS_RECOVERY_TIMEOUT", defaultRecoveryTimeout),
 		ShutdownGrace:   duration("MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD", 0),
 	}
+	// It is the supervisor's own; nothing depends on it.
+	e.Restarts, _ = strconv.Atoi(getenv(supervisor.RestartsVariable))
 	var err error
 	if e.TLS, err = readTLS(getenv, e.Endpoint); err != nil {
 		errs = append(errs, err)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/bridge/machine"
+	"github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/bridge/metrics"
 )
 
 // What the loop is told. Each arrives on one channel, so that the loop alone touches the machine.
@@ -18,6 +19,8 @@ type (
 	wantSubscribe struct{ answer chan<- unacknowledged }
 	// connected says that the agent took the SUBSCRIBE with the given number; its stream is open.
 	connected struct{ stream int }
+	// wantStatus asks how things are.
+	wantStatus struct{ answer chan<- *metrics.Snapshot }
 	// fromAgent is an event of the agent.
 	fromAgent struct {
 		stream int

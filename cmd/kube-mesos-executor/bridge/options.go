@@ -30,6 +30,9 @@ type Options struct {
 	KillMargin time.Duration
 	// CgroupRoot is where the host's cgroups are mounted.
 	CgroupRoot string
+
+	// Version is this program's; no flag sets it.
+	Version string
 }
 
 // DefaultOptions returns the defaults of the flags.

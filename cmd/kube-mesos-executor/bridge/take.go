@@ -22,6 +22,8 @@ func (b *bridge) take(ctx context.Context, event any) {
 	switch e := event.(type) {
 	case wantSubscribe:
 		b.waiting = append(b.waiting, e)
+	case wantStatus:
+		e.answer <- b.status(now)
 	case connected:
 		b.unknown = 0
 		logger.V(2).Info("Connected to the agent", "stream", e.stream)
@@ -30,6 +32,7 @@ func (b *bridge) take(ctx context.Context, event any) {
 	case disconnected:
 		b.takeDisconnected(ctx, now, e)
 	case updateSent:
+		b.counts.sends[sendTaken]++
 		b.machine.Sent(now, e.update.TaskID, e.update.UUID)
 	case updateFailed:
 		b.takeUpdateFailed(ctx, now, e)
@@ -48,6 +51,7 @@ func (b *bridge) take(ctx context.Context, event any) {
 		if e.err != nil {
 			logger.Error(e.err, "Cannot delete pod, trying again", "task", e.request.TaskID)
 		}
+		b.counts.deletions[e.result]++
 		b.machine.Deleted(now, e.request, e.result)
 	case podFound:
 		if e.err != nil {
@@ -71,6 +75,7 @@ func (b *bridge) takeAgentEvent(ctx context.Context, now time.Time, e *executor.
 		b.machine.Subscribed(b.meta.Killing)
 		logger.Info("Subscribed", "away", now.Sub(b.awaySince).Round(time.Millisecond), "listedUpdates", b.listed)
 		b.awaySince, b.lastError, b.ready = time.Time{}, "", true
+		b.counts.subscriptions++
 		b.sendUnlisted(now)
 	case executor.Event_LAUNCH:
 		if e.Launch != nil {
@@ -90,7 +95,9 @@ func (b *bridge) takeAgentEvent(ctx context.Context, now time.Time, e *executor.
 		}
 	case executor.Event_ACKNOWLEDGED:
 		if e.Acknowledged != nil {
-			b.machine.Acknowledge(e.Acknowledged.TaskID.Value, e.Acknowledged.UUID)
+			if b.machine.Acknowledge(e.Acknowledged.TaskID.Value, e.Acknowledged.UUID) {
+				b.counts.acknowledged++
+			}
 		}
 	case executor.Event_SHUTDOWN:
 		b.shutdown(ctx, now, "the agent asked for it")
@@ -130,6 +137,7 @@ func (b *bridge) takeDisconnected(ctx context.Context, now time.Time, e disconne
 		b.awaySince = now
 	}
 	for _, u := range b.machine.Disconnected(now) {
+		b.counts.dropped++
 		logger.Error(nil, "Dropping an update that the agent never acknowledged", "task", u.TaskID, "state", u.State.String())
 	}
 	if text := fmt.Sprint(e.err); text != b.lastError && ctx.Err() == nil {
@@ -174,10 +182,12 @@ func (b *bridge) takeUpdateFailed(ctx context.Context, now time.Time, e updateFa
 	logger := klog.FromContext(ctx)
 	logger.Error(e.err, "The agent did not take an update", "task", e.update.TaskID, "state", e.update.State.String())
 	if agent.Invalid(e.err) {
+		b.counts.sends[sendInvalid]++
 		// It is not going to take it another time either. It counts as sent, so that strikes end it.
 		b.machine.Sent(now, e.update.TaskID, e.update.UUID)
 		return
 	}
+	b.counts.sends[sendFailed]++
 	if e.stream == b.stream && b.ready {
 		// The next SUBSCRIBE lists it.
 		b.endStream()

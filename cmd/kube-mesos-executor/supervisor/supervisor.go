@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -26,6 +27,9 @@ const (
 	maxDelay   = time.Second
 	// stopTimeout is how long a child has to end after SIGTERM when it makes way for a newer version.
 	stopTimeout = 2 * time.Second
+	// RestartsVariable tells the child how often one before it has crashed, or was killed. It is in the environment so that
+	// the count outlives an upgrade of the supervisor.
+	RestartsVariable = "KUBE_MESOS_EXECUTOR_RESTARTS"
 	// ExitFailed is the exit code if no child could be started before the supervisor had to stop.
 	ExitFailed = 1
 )
@@ -114,11 +118,20 @@ func (s *Supervisor) watch(child *os.Process) (done bool) {
 			}
 			if kill == nil {
 				s.logger.Info("The child ended, starting it again", "status", describe(status))
+				s.count()
 			} else {
 				s.failures = 0
 			}
 			return false
 		}
+	}
+}
+
+// count counts a crash.
+func (s *Supervisor) count() {
+	n, _ := strconv.Atoi(os.Getenv(RestartsVariable))
+	if err := os.Setenv(RestartsVariable, strconv.Itoa(n+1)); err != nil {
+		s.logger.Error(err, "Cannot count the child's restarts")
 	}
 }
 

@@ -52,6 +52,7 @@ func TestMain(m *testing.M) {
 // child says its process id and what version it is of, and then what the test asked for.
 func child() {
 	fmt.Println("child", os.Getpid())
+	fmt.Println("restarts", os.Getenv(supervisor.RestartsVariable))
 	switch what, arg, _ := strings.Cut(os.Getenv(childVariable), " "); what {
 	case "exit":
 		code, _ := strconv.Atoi(arg)
@@ -186,12 +187,16 @@ func TestKilledChildIsBackSoon(t *testing.T) {
 	p, _ := run(t, "wait")
 	p.next("supervisor")
 	pid := p.next("child")
+	p.next("restarts")
 	began := time.Now()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if again := p.next("child"); again == pid {
 		t.Error("The same child again")
+	}
+	if n := p.next("restarts"); n != 1 {
+		t.Errorf("It is told of %d restarts, want 1", n)
 	}
 	if took := time.Since(began); took > 200*time.Millisecond {
 		t.Logf("The child was back after %v; the aim is 200 ms", took)
@@ -305,6 +310,7 @@ func TestUpgrade(t *testing.T) {
 		p, path := run(t, "wait")
 		pid := p.next("supervisor")
 		old := p.next("child")
+		p.next("restarts")
 		install(t, path)
 		hup(p)
 		if again := p.next("supervisor"); again != pid {
@@ -313,12 +319,16 @@ func TestUpgrade(t *testing.T) {
 		if fresh := p.next("child"); fresh == old {
 			t.Error("The old child runs on")
 		}
+		if n := p.next("restarts"); n != 0 {
+			t.Errorf("%d restarts, though an upgrade is none", n)
+		}
 		dead(t, old)
 	})
 	t.Run("so does the child's next start", func(t *testing.T) {
 		p, path := run(t, "wait")
 		pid := p.next("supervisor")
 		old := p.next("child")
+		p.next("restarts")
 		install(t, path)
 		if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -327,6 +337,9 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("Process %d became %d", pid, again)
 		}
 		p.next("child")
+		if n := p.next("restarts"); n != 1 {
+			t.Errorf("%d restarts, want 1 also after the upgrade", n)
+		}
 	})
 	t.Run("a version that does not work is left alone", func(t *testing.T) {
 		for name, content := range map[string]string{"no program": "garbage", "one that refuses": "#!/bin/sh\nexit 1\n"} {

@@ -47,7 +47,7 @@ func (m *Machine) advance(t *Task, now time.Time) {
 		if !confirmed {
 			message = fmt.Sprintf("%s; neither kubelet nor cgroups confirmed that its containers have stopped within its grace and %v",
 				message, m.cfg.KillMargin)
-			m.warn(t, "MesosTaskReleased", "The Mesos task was ended although nobody confirmed that the pod's containers have stopped: "+message)
+			m.warn(t, ReasonReleased, "The Mesos task was ended although nobody confirmed that the pod's containers have stopped: "+message)
 		}
 		m.end(t, now, state, message)
 		m.mind(t, now)

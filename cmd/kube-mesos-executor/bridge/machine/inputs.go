@@ -179,20 +179,21 @@ func (m *Machine) Disconnected(now time.Time) (dropped []*Update) {
 	return dropped
 }
 
-// Acknowledge takes an ACKNOWLEDGED.
-func (m *Machine) Acknowledge(taskID string, uuid []byte) {
+// Acknowledge takes an ACKNOWLEDGED, and says whether it was waited for.
+func (m *Machine) Acknowledge(taskID string, uuid []byte) bool {
 	t := m.tasks[taskID]
 	if t == nil {
-		return
+		return false
 	}
 	for i, u := range t.Pending {
 		if bytes.Equal(u.UUID, uuid) {
 			t.Pending = slices.Delete(t.Pending, i, i+1)
 			t.Info = nil
 			m.touch(t)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // Synced says whether the view of the pods is current from now on.

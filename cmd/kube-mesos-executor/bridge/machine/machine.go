@@ -78,6 +78,9 @@ type Lookup struct {
 	Namespace, Name, UID string
 }
 
+// ReasonReleased is the reason of a Warning about a task that was ended though nobody confirmed that its pod has stopped.
+const ReasonReleased = "MesosTaskReleased"
+
 // Warning is something that the owner of a pod should hear of.
 type Warning struct {
 	Namespace, Name, UID string
@@ -254,6 +257,9 @@ func (m *Machine) Live() int {
 	}
 	return n
 }
+
+// Current says whether the view of the pods is current.
+func (m *Machine) Current() bool { return m.synced }
 
 // PendingUpdates returns how many updates are not acknowledged.
 func (m *Machine) PendingUpdates() int {

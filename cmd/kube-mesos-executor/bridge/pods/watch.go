@@ -40,12 +40,26 @@ type Node struct {
 	name       string
 	kubeconfig string
 	current    atomic.Pointer[credentials]
+	heard      atomic.Pointer[time.Time]
 	recheck    chan struct{}
 }
 
 // NewNode returns a Node that takes its credentials from the kubeconfig at the given path.
 func NewNode(name, kubeconfig string) *Node {
 	return &Node{name: name, kubeconfig: kubeconfig, recheck: make(chan struct{}, 1)}
+}
+
+// Heard returns when the API server last said anything of this node's pods; zero if it never has.
+func (n *Node) Heard() time.Time {
+	if t := n.heard.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
+}
+
+func (n *Node) hear() {
+	now := time.Now()
+	n.heard.Store(&now)
 }
 
 // errNoCredentials says that there was no usable kubeconfig yet.
@@ -101,11 +115,12 @@ func (n *Node) Run(ctx context.Context, sink Sink) {
 // start watches with one client. The function that it returns ends that and waits for the end.
 func (n *Node) start(ctx context.Context, client kubernetes.Interface, sink Sink) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	store := &store{sink: sink}
+	store := &store{sink: sink, heard: n.hear}
 	// Once the watch has ended, pods may be missed until the next call succeeds.
 	note := func(err error, ok func()) {
 		switch {
 		case err == nil:
+			n.hear()
 			ok()
 		case ctx.Err() == nil:
 			store.synced(false)
@@ -152,6 +167,7 @@ func (n *Node) start(ctx context.Context, client kubernetes.Interface, sink Sink
 type store struct {
 	mu      sync.Mutex
 	sink    Sink
+	heard   func()
 	listed  bool
 	current bool // what the sink was told last
 }
@@ -202,3 +218,6 @@ func (s *store) Delete(o any) error {
 }
 
 func (s *store) Resync() error { return nil }
+
+// UpdateResourceVersion is called with each event of the watch, also with a bookmark.
+func (s *store) UpdateResourceVersion(string) { s.heard() }
