@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,21 +22,29 @@ import (
 // renewAfter is when the leader is looked for again and a fresh token is made; one is good for ten minutes.
 const renewAfter = 5 * time.Minute
 
+// defaultAddress is where the scheduler's default webUIURL leads.
+const defaultAddress = "127.0.0.1:10270"
+
 func (o *options) uiCommand() *cobra.Command {
-	address := "127.0.0.1:0"
+	address := defaultAddress
 	cmd := &cobra.Command{
 		Use: "ui", Short: "Serve the scheduler's web page on this machine",
-		Long:    "Serve the scheduler's web page on a loopback address of this machine until interrupted. What it shows comes through the\nAPI server with your credentials; everybody on this machine can see it meanwhile.",
+		Long:    "Serve the scheduler's web page on a loopback address of this machine until interrupted. What it shows comes through the\nAPI server with your credentials; everybody on this machine can see it meanwhile. On its default address it is also where\nthe Mesos UI's link from the framework's name leads, unless the scheduler has another webUIURL.",
 		Example: "  kubectl mesos ui\n  kubectl mesos ui --address 127.0.0.1:8080",
 		Args:    cobra.NoArgs, ValidArgsFunction: noFiles,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.ui(cmd.Context(), address) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.ui(cmd.Context(), address, !cmd.Flags().Changed("address"))
+		},
 	}
-	cmd.Flags().StringVar(&address, "address", address, "Loopback address to listen on; port 0 is any free one")
+	cmd.Flags().StringVar(&address, "address", address, "Loopback address to listen on; port 0 is any free one, which is also taken if the default one is in use")
 	return cmd
 }
 
-func (o *options) ui(ctx context.Context, address string) error {
+func (o *options) ui(ctx context.Context, address string, orAny bool) error {
 	listener, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) && orAny {
+		listener, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		return fmt.Errorf("--address: %w", err)
 	}

@@ -186,14 +186,42 @@ func TestExplicitZeroIsKept(t *testing.T) {
       launchRetries: 0
       attributeLabels: false
       statusAddress: ""
+      webUIURL: ""
       minimumTaskResources: {cpu: "0"}
 `)...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if args.FailoverTimeout.Duration != 0 || args.FrameworkName != "" || args.Roles == nil || len(args.Roles) != 0 || args.LaunchRetries != 0 ||
-		args.AttributeLabels || args.StatusAddress != "" || !args.MinimumTaskResources.CPU.IsZero() || args.MinimumTaskResources.Memory.String() != "32Mi" {
+		args.AttributeLabels || args.StatusAddress != "" || args.WebUIURL != "" || !args.MinimumTaskResources.CPU.IsZero() || args.MinimumTaskResources.Memory.String() != "32Mi" {
 		t.Errorf("Arguments = %+v", args)
+	}
+}
+
+// The Mesos UI links to where the page can be opened.
+func TestDefaultWebUIURL(t *testing.T) {
+	const onOnesOwnMachine = "http://127.0.0.1:10270/mesos/" // by `kubectl mesos ui`
+	for status, want := range map[string]string{
+		"127.0.0.1:10270": onOnesOwnMachine,
+		"127.0.0.1:8080":  "http://127.0.0.1:8080/mesos/",
+		"[::1]:8080":      "http://[::1]:8080/mesos/",
+		"localhost:8080":  "http://localhost:8080/mesos/",
+		"127.0.0.1:0":     onOnesOwnMachine,
+		"0.0.0.0:10270":   onOnesOwnMachine,
+		":9999":           onOnesOwnMachine,
+		"10.0.0.1:10270":  onOnesOwnMachine,
+		"":                "",
+	} {
+		args, err := decode(append(read(t, "minimal.yaml"), []byte("      statusAddress: \""+status+"\"\n")...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if args.WebUIURL != want {
+			t.Errorf("statusAddress %q: webUIURL is %q, want %q", status, args.WebUIURL, want)
+		}
+		if errs := validation.ValidateMesosArgs(nil, args); len(errs) > 0 {
+			t.Errorf("statusAddress %q: %v", status, errs)
+		}
 	}
 }
 

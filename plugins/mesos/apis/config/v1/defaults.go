@@ -3,6 +3,7 @@
 package v1
 
 import (
+	"net"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -73,6 +74,20 @@ func SetDefaults_MesosArgs(a *MesosArgs) {
 		a.ScoringStrategy = LeastAllocated
 	}
 	orDefault(&a.StatusAddress, "127.0.0.1:10270")
+	orDefault(&a.WebUIURL, pageURL(*a.StatusAddress))
+}
+
+// pageURL is where somebody can open the page: by itself on the host of the scheduler, if it is served there in plain, or
+// where `kubectl mesos ui` serves it.
+func pageURL(statusAddress string) string {
+	if statusAddress == "" {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(statusAddress)
+	if err == nil && port != "0" && (host == "localhost" || net.ParseIP(host).IsLoopback()) {
+		return "http://" + statusAddress + "/mesos/"
+	}
+	return "http://127.0.0.1:10270/mesos/"
 }
 
 func setDefaultsExecutor(e *Executor) {

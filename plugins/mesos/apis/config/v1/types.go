@@ -35,9 +35,11 @@ type MesosArgs struct {
 	// Hostname is the host name that Mesos shows for the framework. Empty means that of this host.
 	// +optional
 	Hostname string `json:"hostname,omitempty"`
-	// WebUIURL is the http or https address to which the Mesos UI links from the framework's name. Empty means no link.
+	// WebUIURL is the http or https address to which the Mesos UI links from the framework's name. Defaults to the page's own
+	// address if statusAddress is a loopback address with a port, else to http://127.0.0.1:10270/mesos/, where `kubectl mesos
+	// ui` serves the page on the machine of whoever runs it; the scheduler publishes it nowhere else. Empty means no link.
 	// +optional
-	WebUIURL string `json:"webUIURL,omitempty"`
+	WebUIURL *string `json:"webUIURL,omitempty"`
 	// FailoverTimeout is how long the master keeps the framework's tasks running while no scheduler is connected
 	// (FrameworkInfo.failover_timeout). When it has passed, Mesos kills every task and never accepts the framework id again.
 	// Mesos' own default, 0, would do so at each lost connection and is refused. Defaults to 168h.

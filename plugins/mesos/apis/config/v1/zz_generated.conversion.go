@@ -287,7 +287,9 @@ func autoConvert_v1_MesosArgs_To_config_MesosArgs(in *MesosArgs, out *config.Mes
 		return err
 	}
 	out.Hostname = in.Hostname
-	out.WebUIURL = in.WebUIURL
+	if err := metav1.Convert_Pointer_string_To_string(&in.WebUIURL, &out.WebUIURL, s); err != nil {
+		return err
+	}
 	if err := metav1.Convert_Pointer_v1_Duration_To_v1_Duration(&in.FailoverTimeout, &out.FailoverTimeout, s); err != nil {
 		return err
 	}
@@ -386,7 +388,9 @@ func autoConvert_config_MesosArgs_To_v1_MesosArgs(in *config.MesosArgs, out *Mes
 		return err
 	}
 	out.Hostname = in.Hostname
-	out.WebUIURL = in.WebUIURL
+	if err := metav1.Convert_string_To_Pointer_string(&in.WebUIURL, &out.WebUIURL, s); err != nil {
+		return err
+	}
 	if err := metav1.Convert_v1_Duration_To_Pointer_v1_Duration(&in.FailoverTimeout, &out.FailoverTimeout, s); err != nil {
 		return err
 	}

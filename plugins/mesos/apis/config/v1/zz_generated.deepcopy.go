@@ -167,6 +167,11 @@ func (in *MesosArgs) DeepCopyInto(out *MesosArgs) {
 		*out = new(string)
 		**out = **in
 	}
+	if in.WebUIURL != nil {
+		in, out := &in.WebUIURL, &out.WebUIURL
+		*out = new(string)
+		**out = **in
+	}
 	if in.FailoverTimeout != nil {
 		in, out := &in.FailoverTimeout, &out.FailoverTimeout
 		*out = new(metav1.Duration)
