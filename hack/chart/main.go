@@ -4,7 +4,8 @@
 // depend on Helm.
 //
 //	chart [-f VALUES]... CHART         prints what the chart renders
-//	chart -write CHART MANIFESTS       writes the plain manifests: what it renders with its default values
+//	chart -write CHART MANIFESTS       writes the plain manifests: what it renders with its default values, and in the folder
+//	                                   optional what it renders beside that with every option on
 //	chart -check CHART MANIFESTS       fails if they differ from that
 package main
 
@@ -15,7 +16,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,9 +46,20 @@ func run(args []string) error {
 	if want := map[bool]int{true: 2, false: 1}[*write || *check]; flags.NArg() != want {
 		return errors.New("usage: chart [-f VALUES]... CHART | chart -write|-check CHART MANIFESTS")
 	}
-	rendered, err := render(flags.Arg(0), files)
+	rendered, err := render(flags.Arg(0), files, nil)
 	if err != nil {
 		return err
+	}
+	if *write || *check {
+		everything, err := render(flags.Arg(0), files, allOptions)
+		if err != nil {
+			return err
+		}
+		for name, text := range everything {
+			if strings.HasPrefix(name, optional) {
+				rendered[name] = text
+			}
+		}
 	}
 	if !*write && !*check {
 		for _, name := range slices.Sorted(maps.Keys(rendered)) {
@@ -80,13 +91,21 @@ func run(args []string) error {
 	return nil
 }
 
+// optional is the folder of templates that the default values leave empty, allOptions are the values that fill them all.
+const optional = "optional/"
+
+var allOptions = map[string]any{"gangs": true, "args": map[string]any{"inverseOffers": "Drain"}}
+
 // render returns the chart's manifests by the name of their template; empty ones are left out.
-func render(dir string, valueFiles []string) (map[string][]byte, error) {
+func render(dir string, valueFiles []string, more map[string]any) (map[string][]byte, error) {
 	c, err := loader.Load(dir)
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]any{}
+	values := maps.Clone(more)
+	if values == nil {
+		values = map[string]any{}
+	}
 	for _, file := range valueFiles {
 		more, err := chartutil.ReadValuesFile(file)
 		if err != nil {
@@ -105,7 +124,8 @@ func render(dir string, valueFiles []string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for name, text := range templates {
 		if strings.TrimSpace(text) != "" {
-			out[path.Base(name)] = []byte(text)
+			_, name, _ = strings.Cut(name, "/templates/")
+			out[name] = []byte(text)
 		}
 	}
 	return out, nil

@@ -52,7 +52,10 @@ extraArgs: [--logging-format=json]
 args:
   roles: [{name: prod/web}]
   authentication: {principal: kubernetes, secretFile: /etc/mesos/secret}
+  inverseOffers: Drain
+gangs: true
 secretName: mesos
+executorMetrics: {textfileFolder: /var/lib/node_exporter, agentFolder: /srv/mesos, every: 1m}
 executor:
   args: {idleTimeout: 1h}
   nodeSelector: {mesos: "yes"}
@@ -72,6 +75,7 @@ func TestChartWithOtherValues(t *testing.T) {
 	require.NotContains(t, out, "namespace: kube-mesos")
 	require.NotContains(t, out, "registry.example.com")
 	require.Contains(t, out, "image: registry.test/x/kube-mesos-executor:v9")
+	require.Contains(t, out, "path: /srv/mesos\n")
 	for _, doc := range strings.Split(out, "\n---\n") {
 		var m corev1.ConfigMap
 		if err := yaml.Unmarshal([]byte(doc), &m); err != nil || m.Kind != "ConfigMap" {
@@ -91,12 +95,43 @@ func TestChartWithOtherValues(t *testing.T) {
 	}
 }
 
+// What an option needs of rights comes with it, and with nothing else.
+func TestChartGivesRightsToOptions(t *testing.T) {
+	const drain, gangs, gate = "kube-mesos-scheduler-drain", "kube-mesos-scheduler-gangs", "- --feature-gates=GenericWorkload=true"
+	for _, tt := range []struct {
+		values    string
+		has, lack []string
+	}{
+		{"replicas: 1", nil, []string{drain, gangs, gate}},
+		{"args: {inverseOffers: Decline}", nil, []string{drain, gangs, gate}},
+		{"args: {inverseOffers: Drain}", []string{drain}, []string{gangs, gate}},
+		{"gangs: true", []string{gangs, gate}, []string{drain}},
+		{"extraArgs: [\"--feature-gates=SchedulerAsyncAPICalls=true,GenericWorkload=true\"]", []string{gangs}, []string{drain, gate}},
+		{"extraArgs: [\"--feature-gates=GenericWorkload=false\"]", nil, []string{drain, gangs, gate}},
+	} {
+		t.Run(tt.values, func(t *testing.T) {
+			out, err := chart(t, "-f", values(t, tt.values+"\nnamespace: elsewhere\n"), chartDir)
+			require.NoError(t, err, out)
+			for _, text := range tt.has {
+				require.Contains(t, out, text)
+			}
+			for _, text := range tt.lack {
+				require.NotContains(t, out, text)
+			}
+			require.NotContains(t, out, "namespace: kube-mesos\n", "rights of a service account elsewhere")
+		})
+	}
+}
+
 func TestChartRefusesWrongValues(t *testing.T) {
 	for name, tt := range map[string]struct{ values, want string }{
 		"no masters":              {"masters: []", "masters"},
 		"a misspelt value":        {"replica: 3", "replica"},
 		"a value of another type": {"replicas: many", "replicas"},
 		"a relative folder":       {"executor: {directory: opt}", "directory"},
+		"metrics from nowhere":    {"executor: {install: false}\nexecutorMetrics: {textfileFolder: /x}", "executor.install has to be true"},
+		"metrics never":           {"executorMetrics: {every: often}", "every"},
+		"gangs by word":           {"gangs: \"yes\"", "gangs"},
 		"an argument twice":       {"args: {masters: [x]}", "args.masters: it has a value of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {
