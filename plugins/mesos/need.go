@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
@@ -32,7 +34,20 @@ type needs struct {
 	limits     bool // Mesos is told of pods' limits
 	roles      []role
 	namespaces corelisters.NamespaceLister
+
+	mu      sync.Mutex
+	counted map[types.UID]counted
 }
+
+// counted is what a pod asks for, whatever its role, as long as the pod does not change. A pod is counted at several
+// points of its way through the scheduler, and counting quantities is the most of what the plugin does at some of them.
+type counted struct {
+	version string
+	need    resources.Need
+}
+
+// maxCounted bounds what is remembered: some MB.
+const maxCounted = 1 << 13
 
 func newNeeds(args *config.MesosArgs, namespaces corelisters.NamespaceLister) (*needs, error) {
 	n := &needs{
@@ -56,13 +71,7 @@ func newNeeds(args *config.MesosArgs, namespaces corelisters.NamespaceLister) (*
 // of returns a pod's need with its role: the one that its annotation names, if its namespace may use it, else the first
 // that its namespace may use.
 func (n *needs) of(pod *v1.Pod) (resources.Need, error) {
-	need := resources.NeedOf(pod, n.floor)
-	if n.gpus {
-		need.GPUs = resources.GPUsOf(pod)
-	}
-	if n.limits {
-		need.Limits = resources.LimitsOf(pod, need.Amounts)
-	}
+	need := n.count(pod)
 	var err error
 	if need.Role, err = n.role(pod); err != nil {
 		return need, err
@@ -80,6 +89,30 @@ func (n *needs) of(pod *v1.Pod) (resources.Need, error) {
 		return need, fmt.Errorf("annotation %s is %q, it must be true or false", wellknown.RevocableAnnotation, asked)
 	}
 	return need, nil
+}
+
+// count returns the need without its role.
+func (n *needs) count(pod *v1.Pod) resources.Need {
+	n.mu.Lock()
+	known, ok := n.counted[pod.UID]
+	n.mu.Unlock()
+	if ok && known.version == pod.ResourceVersion && known.version != "" {
+		return known.need
+	}
+	need := resources.NeedOf(pod, n.floor)
+	if n.gpus {
+		need.GPUs = resources.GPUsOf(pod)
+	}
+	if n.limits {
+		need.Limits = resources.LimitsOf(pod, need.Amounts)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.counted == nil || len(n.counted) >= maxCounted {
+		n.counted = map[types.UID]counted{}
+	}
+	n.counted[pod.UID] = counted{pod.ResourceVersion, need}
+	return need
 }
 
 func (n *needs) role(pod *v1.Pod) (string, error) {

@@ -57,14 +57,22 @@ func (t *nodeTables) of(nodes []fwk.NodeInfo, snapshot *ledger.Snapshot) *nodeTa
 	return made
 }
 
-// view returns what the cycle's snapshot shows of a node's agent.
-func (c *cycleState) view(node fwk.NodeInfo) *ledger.View {
+// place returns where the cycle's snapshot has a node's agent; ok is false if it has never had one.
+func (c *cycleState) place(node fwk.NodeInfo) (place int32, ok bool) {
 	if c.table != nil {
-		if info, ok := node.(*framework.NodeInfo); ok {
-			if place, ok := c.table.places[info]; ok {
-				return c.snapshot.At(place)
+		if info, is := node.(*framework.NodeInfo); is {
+			if place, ok = c.table.places[info]; ok {
+				return place, true
 			}
 		}
 	}
-	return c.snapshot.Node(node.Node().Name)
+	return c.snapshot.Place(node.Node().Name)
+}
+
+// view returns what the cycle's snapshot shows of a node's agent.
+func (c *cycleState) view(node fwk.NodeInfo) *ledger.View {
+	if place, ok := c.place(node); ok {
+		return c.snapshot.At(place)
+	}
+	return nil
 }

@@ -157,13 +157,23 @@ func node(name string) fwk.NodeInfo {
 // cycle is a scheduling cycle's state as PreFilter leaves it.
 func (w *world) cycle(pod *v1.Pod) fwk.CycleState {
 	w.t.Helper()
+	state, _ := w.listed(pod, nil)
+	return state
+}
+
+// listed is cycle with the scheduler's list of nodes; it returns what PreFilter says, too.
+func (w *world) listed(pod *v1.Pod, nodes []fwk.NodeInfo) (fwk.CycleState, *fwk.Status) {
+	w.t.Helper()
 	need, err := w.system.needs.of(pod)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	state := framework.NewCycleState()
-	state.Write(stateKey, &cycleState{need: need, snapshot: w.system.ledger.Wait(pod, need, 0), now: w.system.clock.Now(), given: map[string]given{}, removed: map[types.UID]resources.Need{}})
-	return state
+	status := w.begin(w.ctx, state, pod, nodes, need, 0)
+	if !status.IsSuccess() && !status.IsSkip() {
+		w.t.Fatal(status)
+	}
+	return state, status
 }
 
 // executor answers for tasks as they are launched.
@@ -683,9 +693,10 @@ func TestScore(t *testing.T) {
 	w.offer("O1", "large", 16, 16384)
 	w.offer("O2", "small", 2, 2048)
 	pod := testPod("p")
-	state := w.cycle(pod)
+	var state fwk.CycleState
 	score := func(strategy config.ScoringStrategyType, name string) int64 {
 		w.args.ScoringStrategy = strategy
+		state = w.cycle(pod)
 		s, status := w.Score(w.ctx, state, pod, node(name))
 		if !status.IsSuccess() {
 			t.Fatal(status)

@@ -32,6 +32,7 @@ type cycleState struct {
 	table    *nodeTable // nil if there is none
 	allFit   bool       // every agent has room for the pod
 	whole    bool       // every node has an agent
+	scoring  uint64     // what Score is asked for
 }
 
 // given is what tasks on a node would give back, or take, if pods were removed or added.
@@ -62,7 +63,8 @@ const (
 	reasonReconciling   = "waiting for the Mesos master to say which tasks are alive"
 )
 
-// PreFilter counts the pod's need, registers the pod as waiting, and takes one snapshot for the whole cycle.
+// PreFilter counts the pod's need, registers the pod as waiting, and takes one snapshot for the whole cycle. Filter is
+// skipped when every node has an agent with room for the pod, and no room may be kept for another pod.
 func (m *Mesos) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	need, err := m.system.needs.of(pod)
 	if err != nil {
@@ -77,23 +79,33 @@ func (m *Mesos) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 		m.system.ledger.Expect(pod, need, priority)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonReconciling)
 	}
+	return nil, m.begin(ctx, state, pod, nodes, need, priority)
+}
+
+// begin begins the cycle of a pod.
+func (m *Mesos) begin(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo, need resources.Need, priority int32) *fwk.Status {
 	snapshot := m.system.ledger.Wait(pod, need, priority)
 	if why, settled := m.system.ledger.Settled(pod.UID); !settled {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	c := &cycleState{
 		need: need, snapshot: snapshot, now: m.system.clock.Now(),
 		unknown: m.system.session.Unknown(need.Role), given: map[string]given{}, removed: map[types.UID]resources.Need{},
 	}
+	c.scoring = m.system.scorings.of(need, m.args.ScoringStrategy)
 	c.table = m.system.tables.of(nodes, snapshot)
 	c.allFit, c.whole = snapshot.AllFit(need)
 	c.whole = c.whole && c.table != nil && c.table.all
-	if c.unknown && m.system.preempts() {
+	preempts := m.system.preempts()
+	if c.unknown && preempts {
 		m.system.ledger.TriedBlind(pod.UID)
 	}
 	c.preempts = m.system.enterPreemption(ctx, state, pod, snapshot, need, priority)
 	state.Write(stateKey, c)
-	return nil, nil
+	if c.allFit && c.whole && !m.system.ledger.Contested(pod.UID, preempts) {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	return nil
 }
 
 // PreFilterExtensions returns the plugin: preemption tries what removing pods would bring.

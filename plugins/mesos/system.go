@@ -57,6 +57,7 @@ type System struct {
 	clock     clock.WithTicker
 	bindings  *semaphore.Weighted // in flight
 	tables    nodeTables
+	scorings  scorings
 	lead      time.Duration // before a maintenance window
 	needs     *needs
 	pods      corelisters.PodLister
@@ -162,7 +163,7 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 		OnInverseOffer: func(agentID string, window ledger.Unavailability, every time.Duration) {
 			s.lifecycle.OnInverseOffer(agentID, window, every)
 		},
-		Bound: s.bound, Match: s.match, Usable: s.usable, Activate: s.activate,
+		Bound: s.bound, Match: s.matcher, Usable: s.usable, Activate: s.activate,
 	}, s.ledger)
 	s.launcher = launcher.New(launcher.Options{
 		Clock: s.clock, Executor: executor, Window: args.BatchWindow.Duration, MaxTasks: int(args.MaxBatchTasks),
@@ -331,23 +332,32 @@ func (s *System) usable(nodeName string) bool {
 	return err == nil && !node.Spec.Unschedulable
 }
 
-// match says whether a node exists and a pod's own rules allow it: its node selector and affinity, the node's taints and
-// whether it is cordoned.
-func (s *System) match(pod *v1.Pod, nodeName string) bool {
-	node, err := s.nodes.Get(nodeName)
-	if err != nil {
-		return false
-	}
-	if node.Spec.Unschedulable && !corev1helpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations, &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}, false) {
-		return false
-	}
-	if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !ok {
-		return false
-	}
-	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, func(t *v1.Taint) bool {
+// match says whether a node exists and a pod's own rules allow it.
+func (s *System) match(pod *v1.Pod, nodeName string) bool { return s.matcher(pod)(nodeName) }
+
+// matcher returns what says whether a node exists and a pod's own rules allow it: its node selector and affinity, the node's
+// taints and whether it is cordoned.
+func (s *System) matcher(pod *v1.Pod) func(nodeName string) bool {
+	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+	logger := klog.Background()
+	cordoned := v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
+	keepsOff := func(t *v1.Taint) bool {
 		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
-	}, false)
-	return !untolerated
+	}
+	return func(nodeName string) bool {
+		node, err := s.nodes.Get(nodeName)
+		if err != nil {
+			return false
+		}
+		if node.Spec.Unschedulable && !corev1helpers.TolerationsTolerateTaint(logger, pod.Spec.Tolerations, &cordoned, false) {
+			return false
+		}
+		if ok, err := affinity.Match(node); err != nil || !ok {
+			return false
+		}
+		_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(logger, node.Spec.Taints, pod.Spec.Tolerations, keepsOff, false)
+		return !untolerated
+	}
 }
 
 // activate wakes pods. The queue is that of all profiles.

@@ -99,7 +99,7 @@ func startCore(t *testing.T, master string, identity *memoryIdentity, nodes []st
 			}
 		},
 		Kick: func() { c.launcher.Kick() }, OnFrameworkGone: func([]ledger.Task) {}, Bound: func() int { return 0 },
-		Match: func(*v1.Pod, string) bool { return true }, Usable: func(string) bool { return true },
+		Match: func(*v1.Pod) func(string) bool { return func(string) bool { return true } }, Usable: func(string) bool { return true },
 		Activate: func(pods []*v1.Pod) {
 			for _, p := range pods {
 				select {

@@ -41,7 +41,7 @@ func (l *Ledger) Claim(pod Pod, need resources.Need, node string) error {
 		return fmt.Errorf("%w: %s", ErrNoRoom, ReasonPorts)
 	}
 	l.add(&Task{Pod: pod, Need: need, AgentID: a.id, Node: node, State: Claimed, ClaimedAt: now}, a)
-	delete(l.waiting, pod.UID)
+	l.unwait(pod.UID)
 	return nil
 }
 
@@ -129,7 +129,7 @@ func (l *Ledger) Unbound(uid types.UID) {
 func (l *Ledger) PodGone(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.waiting, uid)
+	l.unwait(uid)
 	t := l.pods[uid]
 	if t == nil || !t.PodGone.IsZero() {
 		return

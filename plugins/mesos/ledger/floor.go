@@ -21,7 +21,7 @@ type poolFloor struct {
 
 func floorOf(c *chunk) floor {
 	f := floor{calm: true}
-	for _, v := range c {
+	for _, v := range c.views {
 		if v == nil {
 			continue
 		}
@@ -87,4 +87,11 @@ func (s *Snapshot) Place(node string) (place int32, known bool) {
 func (s *Snapshot) Places() uint64 { return s.grown }
 
 // At is Node for a place; the place must be of this or an earlier snapshot.
-func (s *Snapshot) At(place int32) *View { return s.chunks[place/chunkSize][place%chunkSize] }
+func (s *Snapshot) At(place int32) *View { return s.chunks[place/chunkSize].views[place%chunkSize] }
+
+// Note is a number that who uses snapshots may keep beside a view, such as what was worked out from it. It is 0 at first, is
+// handed on to later snapshots, and begins anew when the view changes: to read it costs less than a look at the view. Any
+// goroutine may read and write it, so it has to tell what it stands for.
+func (s *Snapshot) Note(place int32) *uint64 {
+	return &s.chunks[place/chunkSize].notes[place%chunkSize]
+}

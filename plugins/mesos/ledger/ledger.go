@@ -57,6 +57,8 @@ type Ledger struct {
 	ended        *recent // task ids that ended: terminal is final
 	strangers    map[string]*Stranger
 	waiting      map[types.UID]*Waiting
+	nominated    map[types.UID]*Waiting // those of them that are nominated for a node
+	trying       types.UID              // the pod whose scheduling cycle was the last to begin
 	attempt      int64
 	fates        Fates
 
@@ -87,6 +89,7 @@ func New(options Options) *Ledger {
 		ended:     newRecent(rememberEnded),
 		strangers: map[string]*Stranger{},
 		waiting:   map[types.UID]*Waiting{},
+		nominated: map[types.UID]*Waiting{},
 		heed:      map[types.UID]*Task{},
 		timed:     map[string]*agent{},
 		dirty:     map[string]*agent{},

@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"slices"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -206,24 +207,43 @@ type OfferInfo struct {
 }
 
 // Offers returns the live offers.
-func (l *Ledger) Offers() []OfferInfo {
+func (l *Ledger) Offers() []OfferInfo { return l.appendOffers(nil, func(*offer) bool { return true }) }
+
+// OffersOf appends the live offers of a role to a list.
+func (l *Ledger) OffersOf(role string, to []OfferInfo) []OfferInfo {
+	return l.appendOffers(to, func(o *offer) bool { return o.role == role })
+}
+
+func (l *Ledger) appendOffers(to []OfferInfo, which func(*offer) bool) []OfferInfo {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.options.Clock.Now()
-	out := make([]OfferInfo, 0, len(l.offers))
+	to = slices.Grow(to, len(l.offers))
 	for _, o := range l.offers {
-		info := OfferInfo{
-			ID: o.id, AgentID: o.agent.id, Node: o.agent.node, Role: o.role, Age: now.Sub(o.received),
-			Regular: o.regular.Amounts, Revocable: o.revocable.Amounts, Ports: o.regular.Ports, Trouble: o.agent.trouble,
+		if which(o) {
+			to = append(to, OfferInfo{
+				ID: o.id, AgentID: o.agent.id, Node: o.agent.node, Role: o.role, Age: now.Sub(o.received),
+				Regular: o.regular.Amounts, Revocable: o.revocable.Amounts, Ports: o.regular.Ports, Trouble: o.agent.trouble, Claimed: l.hasClaims(o),
+			})
 		}
-		for key, p := range o.agent.pools {
-			if key.Role == o.role && (!p.claimed.IsZero() || len(p.ports) > 0) {
-				info.Claimed = true
+	}
+	return to
+}
+
+// Holds says whether there is a live offer for a role from one of a set of agents.
+func (l *Ledger) Holds(role string, agents map[string]bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range agents {
+		if a := l.agents[id]; a != nil {
+			for _, o := range a.offers {
+				if o.role == role {
+					return true
+				}
 			}
 		}
-		out = append(out, info)
 	}
-	return out
+	return false
 }
 
 // Decline removes offers that are about to be declined and returns those that were still live. An offer whose agent

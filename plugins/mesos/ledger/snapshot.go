@@ -5,6 +5,7 @@ package ledger
 import (
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
@@ -22,9 +23,28 @@ type Snapshot struct {
 	grown     uint64  // counts how often index was replaced
 }
 
-const chunkSize = 64
+const chunkSize = 32
 
-type chunk [chunkSize]*View
+// chunk is a part of a snapshot that is copied as a whole when one of its views changes.
+type chunk struct {
+	views [chunkSize]*View
+	notes [chunkSize]uint64 // see Note
+}
+
+// copied returns a copy to change. c may be nil.
+func (c *chunk) copied() *chunk {
+	if c == nil {
+		return &chunk{}
+	}
+	made := &chunk{views: c.views}
+	for i := range c.notes {
+		made.notes[i] = atomic.LoadUint64(&c.notes[i])
+	}
+	return made
+}
+
+// set puts a view into its place, where nothing is noted any more.
+func (c *chunk) set(at int32, v *View) { c.views[at], c.notes[at] = v, 0 }
 
 var emptySnapshot = &Snapshot{index: map[string]int32{}}
 
@@ -74,6 +94,10 @@ const (
 func (l *Ledger) Snapshot() *Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.snapshotNow()
+}
+
+func (l *Ledger) snapshotNow() *Snapshot {
 	old := l.snapshot.Load()
 	if len(l.dirty) == 0 && old.Connected == l.connected {
 		return old
@@ -101,18 +125,14 @@ func (l *Ledger) Snapshot() *Snapshot {
 		}
 		c := at / chunkSize
 		if !copied[c] {
-			fresh := chunk{}
-			if next.chunks[c] != nil {
-				fresh = *next.chunks[c]
-			}
-			next.chunks[c] = &fresh
+			next.chunks[c] = next.chunks[c].copied()
 			copied[c] = true
 		}
-		if a == nil {
-			next.chunks[c][at%chunkSize] = nil
-		} else {
-			next.chunks[c][at%chunkSize] = l.viewOf(a, now)
+		var v *View
+		if a != nil {
+			v = l.viewOf(a, now)
 		}
+		next.chunks[c].set(at%chunkSize, v)
 	}
 	for c := range copied {
 		next.floors[c] = floorOf(next.chunks[c])
@@ -139,7 +159,7 @@ func (s *Snapshot) Node(name string) *View {
 	if !ok {
 		return nil
 	}
-	return s.chunks[at/chunkSize][at%chunkSize]
+	return s.At(at)
 }
 
 // Each calls f for every known agent until it returns false.
@@ -148,7 +168,7 @@ func (s *Snapshot) Each(f func(*View) bool) {
 		if c == nil {
 			continue
 		}
-		for _, v := range c {
+		for _, v := range c.views {
 			if v != nil && !f(v) {
 				return
 			}

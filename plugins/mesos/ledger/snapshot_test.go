@@ -72,8 +72,8 @@ func TestSnapshotIsIncremental(t *testing.T) {
 	for i := range second.chunks {
 		if second.chunks[i] != first.chunks[i] {
 			fresh++
-			for j := range second.chunks[i] {
-				if second.chunks[i][j] != first.chunks[i][j] {
+			for j := range second.chunks[i].views {
+				if second.chunks[i].views[j] != first.chunks[i].views[j] {
 					views++
 				}
 			}

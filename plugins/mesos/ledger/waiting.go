@@ -4,7 +4,6 @@ package ledger
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -17,9 +16,7 @@ import (
 // Waiting is a pod that has been tried, or is about to be, and holds no claim. It is never changed once it is in the book: a
 // change puts another one in its place.
 type Waiting struct {
-	Pod *v1.Pod
-	// Kind is the same for pods that ask for the same: one need, and the same rules about nodes.
-	Kind     string
+	Pod      *v1.Pod
 	Need     resources.Need
 	Priority int32
 	Since    time.Time
@@ -36,9 +33,10 @@ type Waiting struct {
 // Wait registers a pod as waiting and returns the snapshot to try it with. The two are one step: an offer that comes
 // after it finds the pod registered with an older version.
 func (l *Ledger) Wait(pod *v1.Pod, need resources.Need, priority int32) *Snapshot {
-	snapshot := l.Snapshot()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	snapshot := l.snapshotNow()
+	l.trying = pod.UID
 	if t := l.pods[pod.UID]; t != nil {
 		return snapshot
 	}
@@ -46,6 +44,19 @@ func (l *Ledger) Wait(pod *v1.Pod, need resources.Need, priority int32) *Snapsho
 	w := l.wait(pod, need, priority, now)
 	w.Tried, w.TriedAt, w.Blind = snapshot.Version, now, false
 	return snapshot
+}
+
+// Contested says whether room may be kept for another pod than the one with a UID: one that waits was nominated for a node,
+// or, where pods are evicted for others, was tried before, so that room may be made for it.
+func (l *Ledger) Contested(uid types.UID, evicts bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.nominated
+	if evicts {
+		of = l.waiting
+	}
+	_, itself := of[uid]
+	return len(of) > 1 || len(of) == 1 && !itself
 }
 
 // TriedBlind notes that a waiting pod is being tried without knowing what the agents have free, so that nothing could be
@@ -77,37 +88,25 @@ func (l *Ledger) wait(pod *v1.Pod, need resources.Need, priority int32, now time
 	if old := l.waiting[pod.UID]; old != nil {
 		*w = *old
 	}
-	if w.Pod == nil || w.Pod.ResourceVersion != pod.ResourceVersion {
-		w.Kind = kindOf(pod, need)
-	}
 	w.Pod, w.Need, w.Priority = pod, need, priority
 	l.waiting[pod.UID] = w
+	if delete(l.nominated, pod.UID); pod.Status.NominatedNodeName != "" {
+		l.nominated[pod.UID] = w
+	}
 	return w
 }
 
-// kindOf tells pods apart that ask for different things. Pods of one workload are of one kind.
-func kindOf(pod *v1.Pod, need resources.Need) string {
-	rules := struct {
-		Selector    map[string]string
-		Affinity    *v1.NodeAffinity
-		Tolerations []v1.Toleration
-		Revocable   bool
-	}{Selector: pod.Spec.NodeSelector, Tolerations: pod.Spec.Tolerations, Revocable: need.Revocable}
-	if pod.Spec.Affinity != nil {
-		rules.Affinity = pod.Spec.Affinity.NodeAffinity
-	}
-	b, err := json.Marshal(rules)
-	if err != nil {
-		return string(pod.UID) // what cannot be written down is like nothing else
-	}
-	return need.Role + "/" + need.String() + string(b)
+// unwait takes a pod out of the waiting ones.
+func (l *Ledger) unwait(uid types.UID) {
+	delete(l.waiting, uid)
+	delete(l.nominated, uid)
 }
 
 // NotWaiting notes that a pod no longer waits.
 func (l *Ledger) NotWaiting(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.waiting, uid)
+	l.unwait(uid)
 }
 
 // Queue returns the waiting pods, those of higher priority first, then the ones that wait longer.
@@ -122,16 +121,43 @@ func (l *Ledger) Queue() []Waiting {
 
 // Waiters is Queue without copies: what it returns must not be changed.
 func (l *Ledger) Waiters() []*Waiting {
+	out, _ := l.waiters()
+	return out
+}
+
+// Idlers is Waiters without the pods that are most likely in their scheduling cycle at this moment. waiting counts those, too.
+func (l *Ledger) Idlers() (idle []*Waiting, waiting int) {
+	all, latest := l.waiters()
+	waiting = len(all)
+	now := l.options.Clock.Now()
+	return slices.DeleteFunc(all, func(w *Waiting) bool {
+		within := cycle
+		if w.Pod.UID == latest {
+			within = longCycle // no other cycle has begun since
+		}
+		return w.Tried > 0 && now.Sub(w.TriedAt) < within
+	}), waiting
+}
+
+// A pod that was tried within cycle is taken to be in its scheduling cycle still; the latest one within longCycle, which is
+// how long a cycle takes in a large cluster with much to do.
+const (
+	cycle     = 10 * time.Millisecond
+	longCycle = 30 * time.Millisecond
+)
+
+func (l *Ledger) waiters() (out []*Waiting, latest types.UID) {
 	l.mu.Lock()
-	out := make([]*Waiting, 0, len(l.waiting))
+	out = make([]*Waiting, 0, len(l.waiting))
 	for _, w := range l.waiting {
 		out = append(out, w)
 	}
+	latest = l.trying
 	l.mu.Unlock()
 	slices.SortFunc(out, func(a, b *Waiting) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since), cmp.Compare(a.Pod.UID, b.Pod.UID))
 	})
-	return out
+	return out, latest
 }
 
 // Woken notes that pods were woken for a version.

@@ -45,10 +45,8 @@ const (
 	allocation      = 2 * time.Second        // after which a REVIVE without offers means that there is nothing
 	wokenPause      = time.Second            // before a pod is woken again for the same room
 	useless         = time.Second            // how long an offer is kept to see whether it is of use
-	maxKinds        = 512                    // kinds of waiting pods that are looked at in one round
 	roundGap        = 10 * time.Millisecond  // between two rounds
 	roundShare      = 10                     // a round is followed by a pause of so many times its own time
-	trying          = 10 * time.Millisecond  // a pod tried within this time is most likely in its scheduling cycle still
 	lookEvery       = 250 * time.Millisecond // between looks for offers to decline, and reports
 	lookCalm        = time.Second            // the same while pods come and go without waiting
 	inverseRefuse   = 30 * time.Second       // before Mesos repeats an inverse offer: that it does shows that the window stands
@@ -60,7 +58,9 @@ type economy struct {
 	*Session
 	wake chan struct{}
 
-	reported time.Time // of the loop alone
+	reported time.Time // of the loop alone, as is names
+	names    kindNames
+	offers   []ledger.OfferInfo // room for those that are looked at
 
 	mu      sync.Mutex
 	roles   map[string]*roleState
@@ -223,38 +223,29 @@ func (e *economy) run(ctx context.Context) error {
 	}
 }
 
-// kind is a set of waiting pods that ask for the same: one need, and the same rules about nodes.
-type kind struct {
-	fits  []*ledger.View
-	oldGr uint64 // the least version at which a fitting agent had its room
-	newGr uint64 // the greatest
-}
-
 // round looks at offers and waiting pods once. It returns for how long it has worked, without the calls that it waited for.
 func (e *economy) round(ctx context.Context) (worked time.Duration) {
-	queue := e.ledger.Waiters()
+	// What is being tried at this moment needs nothing; should it fail, the next round sees it.
+	queue, waiting := e.ledger.Idlers()
 	now := e.options.Clock.Now()
 	if now.Sub(e.reported) >= lookEvery {
 		e.reported = now
-		e.report(len(queue))
+		e.report(waiting)
 	}
 	if e.stream.Load() == nil {
 		return 0
 	}
-	// What is being tried at this moment needs nothing; should it fail, the next round sees it.
-	queue = slices.DeleteFunc(queue, func(w *ledger.Waiting) bool { return w.Tried > 0 && now.Sub(w.TriedAt) < trying })
-	snapshot := e.ledger.Snapshot()
-	kinds := e.kinds(queue, snapshot, now)
+	kinds := e.kinds(queue, now)
 
 	hungry := map[string]time.Time{} // by role: since when the hungriest pod waits, the latest
 	useful := map[string]bool{}      // agents that fit a waiting pod
-	for _, k := range kinds {
+	for _, k := range kinds.all {
 		for _, v := range k.fits {
 			useful[v.AgentID] = true
 		}
 	}
 	for _, w := range queue {
-		k := kinds[w.Kind]
+		k := kinds.of(w)
 		if k == nil {
 			continue
 		}
@@ -278,33 +269,9 @@ func (e *economy) round(ctx context.Context) (worked time.Duration) {
 	return worked
 }
 
-// kinds sorts the waiting pods by what they ask for and finds the agents that fit each kind.
-func (e *economy) kinds(queue []*ledger.Waiting, snapshot *ledger.Snapshot, now time.Time) map[string]*kind {
-	kinds := map[string]*kind{}
-	for _, w := range queue {
-		key := w.Kind
-		if kinds[key] != nil || len(kinds) >= maxKinds {
-			continue
-		}
-		k := &kind{}
-		snapshot.Each(func(v *ledger.View) bool {
-			if v.Fit(w.Need, e.options.Economy.MaintenanceLead, now) == ledger.Fits && e.hooks.Match(w.Pod, v.Node) {
-				if len(k.fits) == 0 || v.Grew < k.oldGr {
-					k.oldGr = v.Grew
-				}
-				k.newGr = max(k.newGr, v.Grew)
-				k.fits = append(k.fits, v)
-			}
-			return true
-		})
-		kinds[key] = k
-	}
-	return kinds
-}
-
 // wakeUp wakes the pods that the room on offer can hold and that have not been tried with it, in priority order, each
 // against what the ones before leave.
-func (e *economy) wakeUp(ctx context.Context, queue []*ledger.Waiting, kinds map[string]*kind, now time.Time) {
+func (e *economy) wakeUp(ctx context.Context, queue []*ledger.Waiting, kinds *kinds, now time.Time) {
 	if !e.reconciled.Load() {
 		return
 	}
@@ -327,7 +294,7 @@ func (e *economy) wakeUp(ctx context.Context, queue []*ledger.Waiting, kinds map
 			pods, uids = append(pods, w.Pod), append(uids, w.Pod.UID)
 			continue
 		}
-		k := kinds[w.Kind]
+		k := kinds.of(w)
 		if k == nil || k.newGr <= w.Tried {
 			continue
 		}
@@ -377,7 +344,8 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 	gap := max(reviveAtLeast, min(5*r.latency, reviveSlow), revivePerAgents*agents/1000)
 	cause := r.suppressed || since.After(r.revived) || r.accepted.After(r.revived) || now.Sub(r.revived) >= reviveRepeat && !r.answered.After(r.revived)
 	// What stands behind claims has to come back in any case; for pods that wait, what is held may be enough.
-	revive := (hungry || short) && cause && now.Sub(r.revived) >= gap && (r.suppressed || short || !e.enough(role, useful))
+	revive := (hungry || short) && cause && now.Sub(r.revived) >= gap
+	certainly := r.suppressed || short
 	idle := now.Sub(r.active) >= e.options.Economy.IdleAfter
 	suppress := idle && !r.suppressed
 	every := lookEvery
@@ -386,6 +354,7 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 	}
 	look := suppress || now.Sub(r.looked) >= every
 	e.mu.Unlock()
+	revive = revive && (certainly || !e.ledger.Holds(role, useful))
 
 	logger := klog.FromContext(ctx)
 	if revive {
@@ -425,22 +394,14 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 	}
 }
 
-// enough says whether what is held can serve the waiting pods of a role, so that nothing more need be asked for.
-func (e *economy) enough(role string, useful map[string]bool) bool {
-	for _, o := range e.ledger.Offers() {
-		if o.Role == role && useful[o.AgentID] {
-			return true
-		}
-	}
-	return false
-}
-
 // decline gives back what is no use.
 func (e *economy) decline(ctx context.Context, role string, idle, hungry bool, useful map[string]bool) {
 	var long, brief []string
-	for _, o := range e.ledger.Offers() {
+	e.offers = e.ledger.OffersOf(role, e.offers[:0])
+	for i := range e.offers {
+		o := &e.offers[i]
 		switch {
-		case o.Role != role || o.Claimed:
+		case o.Claimed:
 		case idle:
 			long = append(long, o.ID)
 		case o.Age >= e.options.Economy.OfferHold,

@@ -66,8 +66,8 @@ type Hooks struct {
 	OnInverseOffer func(agentID string, window ledger.Unavailability, every time.Duration)
 	// Bound says how many bound pods of ours there are; a new framework id is never taken silently while there are any.
 	Bound func() int
-	// Match says whether a pod's own rules (node selector, affinity, taints) allow a node.
-	Match func(pod *v1.Pod, node string) bool
+	// Match returns what says whether a pod's own rules (node selector, affinity, taints) allow a node.
+	Match func(pod *v1.Pod) func(node string) bool
 	// Usable says whether a node is there and not cordoned.
 	Usable func(node string) bool
 	// Activate wakes pods.

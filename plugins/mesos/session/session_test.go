@@ -141,7 +141,7 @@ func (w *world) instance(change ...func(*Options)) *instance {
 	i.Session = New(options, Hooks{
 		OnChange: func(c ledger.Change) { i.changes <- c }, Kick: func() {}, Bound: func() int { return int(i.bound.Load()) },
 		OnFrameworkGone: func(tasks []ledger.Task) { i.gone.Add(int32(len(tasks))) },
-		Match:           func(*v1.Pod, string) bool { return true }, Usable: func(string) bool { return true },
+		Match:           func(*v1.Pod) func(string) bool { return func(string) bool { return true } }, Usable: func(string) bool { return true },
 		Activate: func(pods []*v1.Pod) {
 			i.mu.Lock()
 			defer i.mu.Unlock()
