@@ -68,7 +68,8 @@ type Launcher struct {
 	record  Record
 	ready   chan claim
 	kick    chan struct{}
-	sending *semaphore.Weighted
+	batches sync.WaitGroup      // on their way to the master
+	sending *semaphore.Weighted // those of them that are on record
 	// unlimited has the agents that refuse limits.
 	unlimited sync.Map
 }
@@ -152,8 +153,7 @@ func (l *Launcher) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			// The deadline of a call ends the wait: calls carry ctx.
-			_ = l.sending.Acquire(context.WithoutCancel(ctx), maxSending)
+			l.batches.Wait() // not for long: calls carry ctx
 			return
 		case c := <-l.ready:
 			f.add(ctx, c)
@@ -209,21 +209,15 @@ func (f *forming) form(ctx context.Context, key agentPool, q *queue, now time.Ti
 		return q.closes
 	}
 	for len(q.uids) > 0 {
-		if !f.sending.TryAcquire(1) {
-			again = now.Add(f.options.Window + time.Millisecond)
-			break
-		}
 		b := f.ledger.Batch(key.agent, key.pool, q.uids, f.options.MaxTasks)
 		if b == nil {
-			f.sending.Release(1)
 			break
 		}
 		q.drop(b) // before it is sent: should it be refused at once, the pods queue themselves again
-		go func() {
-			defer f.sending.Release(1)
+		f.batches.Go(func() {
 			f.send(ctx, b)
 			f.Kick()
-		}()
+		})
 	}
 	if len(q.uids) > 0 && now.Sub(q.pruned) >= pruneEvery {
 		q.prune(f.ledger, key.agent, now)
@@ -248,17 +242,21 @@ func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {
 			tasks[i].Limits = t.Need.Limits.TaskLimits()
 		}
 	}
-	var recorded, err error
+	var before, err error // before is what kept the ACCEPT from being sent
 	if slices.ContainsFunc(b.Launches, func(launch ledger.Launch) bool { return !launch.Task.Bound }) { // a bound pod is on record itself
-		recorded = l.record.Record(ctx)
+		before = l.record.Record(ctx)
 	}
-	if recorded == nil {
+	if before == nil {
+		before = l.sending.Acquire(ctx, 1)
+	}
+	if before == nil {
 		err = l.mesos.Accept(ctx, b.OfferIDs, tasks)
+		l.sending.Release(1)
 	}
 	outcome := "processed"
 	switch {
-	case recorded != nil:
-		outcome, err = "not recorded", recorded
+	case before != nil:
+		outcome, err = "not recorded", before
 		l.ledger.NotSent(b)
 	case err == nil:
 		l.ledger.Sent(b)
