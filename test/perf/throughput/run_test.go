@@ -80,6 +80,7 @@ func (w *watcher) see(pod *v1.Pod) {
 			if file, err := os.Create(path); err == nil && pprof.StartCPUProfile(file) == nil {
 				w.profile = file
 				runtime.SetMutexProfileFraction(10)
+				lookUp("allocs", path+".allocs-before")
 			}
 		}
 	}
@@ -94,12 +95,18 @@ func (w *watcher) see(pod *v1.Pod) {
 		if w.profile != nil {
 			pprof.StopCPUProfile()
 			_ = w.profile.Close()
-			if file, err := os.Create(w.profile.Name() + ".mutex"); err == nil {
-				_ = pprof.Lookup("mutex").WriteTo(file, 0)
-				_ = file.Close()
-			}
+			lookUp("mutex", w.profile.Name()+".mutex")
+			lookUp("allocs", w.profile.Name()+".allocs")
 		}
 		close(w.done)
+	}
+}
+
+// lookUp writes one of the runtime's profiles.
+func lookUp(profile, path string) {
+	if file, err := os.Create(path); err == nil {
+		_ = pprof.Lookup(profile).WriteTo(file, 0)
+		_ = file.Close()
 	}
 }
 
@@ -179,7 +186,7 @@ func attempts() (count, means map[string]float64) {
 		}
 		for _, m := range f.GetMetric() {
 			if h := m.GetHistogram(); timed && h.GetSampleCount() > 0 {
-				means[strings.TrimSuffix(name+"/"+label(m, "extension_point"), "/")] = math.Round(h.GetSampleSum()/float64(h.GetSampleCount())*1e6) / 1e6
+				means[strings.TrimSuffix(name+"/"+label(m, "extension_point")+label(m, "leg"), "/")] = math.Round(h.GetSampleSum()/float64(h.GetSampleCount())*1e6) / 1e6
 			}
 		}
 	}
