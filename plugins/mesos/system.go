@@ -142,6 +142,7 @@ func (s *System) build(args *config.MesosArgs, handle fwk.Handle) error {
 	})
 	s.identity = session.ConfigMapIdentity{Client: handle.ClientSet(), Namespace: args.StateConfigMap.Namespace, Name: args.StateConfigMap.Name}
 	s.launches = session.NewLaunchLog(handle.ClientSet(), args.StateConfigMap.Namespace, args.StateConfigMap.Name, s.clock, s.ledger.InFlight)
+	s.launches.MayLead = s.may
 	roles := make([]string, len(args.Roles))
 	for i, r := range args.Roles {
 		roles[i] = r.Name

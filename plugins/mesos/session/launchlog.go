@@ -36,6 +36,9 @@ type LaunchLog struct {
 	Clock           clock.WithTicker
 	// InFlight returns what is to be on record.
 	InFlight func() []ledger.Flight
+	// MayLead returns an error when another process may lead by now, which may then have taken over the record already; nil
+	// stands for one that never does.
+	MayLead func() error
 
 	leader   types.UID
 	object   *v1.ConfigMap // as last read or written; nil before
@@ -85,6 +88,12 @@ func (l *LaunchLog) TakeOver(ctx context.Context) ([]ledger.Flight, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ConfigMap %s/%s, key %s: %w; whoever changed it should restore it, or remove the key if no launch can be in flight", l.Namespace, l.Name, launchesKey, err)
 	}
+	// Asked after the read: whoever leads from here on writes after it, and then this write meets a conflict.
+	if l.MayLead != nil {
+		if err := l.MayLead(); err != nil {
+			return nil, err
+		}
+	}
 	stored = stored.DeepCopy()
 	if stored.Data == nil {
 		stored.Data = map[string]string{}
@@ -96,7 +105,8 @@ func (l *LaunchLog) TakeOver(ctx context.Context) ([]ledger.Flight, error) {
 	return left, nil
 }
 
-// Run writes until ctx ends.
+// Run writes until ctx ends. It returns ErrFollowed when another process has taken over the record: this one can launch
+// nothing more, whoever leads.
 func (l *LaunchLog) Run(ctx context.Context) error {
 	timer := l.Clock.NewTimer(pace)
 	defer timer.Stop()
@@ -126,6 +136,9 @@ func (l *LaunchLog) Run(ctx context.Context) error {
 		err := l.write(ctx)
 		for _, r := range waiting {
 			r <- err
+		}
+		if errors.Is(err, ErrFollowed) {
+			return err
 		}
 	}
 }

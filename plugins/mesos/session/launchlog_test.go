@@ -28,6 +28,7 @@ import (
 type logs struct {
 	t      *testing.T
 	client *fake.Clientset
+	ended  chan error // of Run
 }
 
 func newLogs(t *testing.T, data map[string]string) *logs {
@@ -53,7 +54,7 @@ func newLogs(t *testing.T, data map[string]string) *logs {
 		changed.ResourceVersion = fmt.Sprint(version)
 		return true, changed, client.Tracker().Update(a.GetResource(), changed, "ns")
 	})
-	return &logs{t, client}
+	return &logs{t, client, make(chan error, 10)}
 }
 
 func (l *logs) data() map[string]string {
@@ -75,7 +76,7 @@ func (l *logs) log(flights func() []ledger.Flight) (*LaunchLog, []ledger.Flight)
 	}
 	ctx, cancel := context.WithCancel(l.t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = log.Run(ctx) }()
+	go func() { defer close(done); l.ended <- log.Run(ctx) }()
 	l.t.Cleanup(func() { cancel(); <-done })
 	return log, left
 }
@@ -102,16 +103,41 @@ func TestLaunchLogPassesOn(t *testing.T) {
 		t.Errorf("%v, want %v", left, want)
 	}
 	// Who was followed can launch nothing more, and overwrites nothing.
-	for range 2 {
-		if err := first.Record(t.Context()); !errors.Is(err, ErrFollowed) {
-			t.Errorf("%v", err)
-		}
+	if err := first.Record(t.Context()); !errors.Is(err, ErrFollowed) {
+		t.Errorf("%v", err)
+	}
+	if err := <-l.ended; !errors.Is(err, ErrFollowed) {
+		t.Errorf("a log that was followed goes on: %v", err)
 	}
 	if err := second.Record(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, left = l.log(flights()); len(left) != 0 {
 		t.Errorf("nothing is in flight, but on record is %v", left)
+	}
+}
+
+// TestLaunchLogIsNotTakenFromALeader has a process that was stopped for long go on in the middle of taking over, when another
+// one leads: that one must not be followed.
+func TestLaunchLogIsNotTakenFromALeader(t *testing.T) {
+	l := newLogs(t, map[string]string{frameworkKey: "F"})
+	leads, _ := l.log(flights())
+	late := NewLaunchLog(l.client, "ns", "framework", clock.RealClock{}, flights())
+	lost := errors.New("the lease has expired")
+	late.MayLead = func() error { return lost }
+	if _, err := late.TakeOver(t.Context()); !errors.Is(err, lost) {
+		t.Errorf("%v", err)
+	}
+	if err := leads.Record(t.Context()); err != nil {
+		t.Errorf("the leader cannot record: %v", err)
+	}
+	// It also loses its lease between the question and the write.
+	late.MayLead = func() error {
+		l.log(flights())
+		return nil
+	}
+	if _, err := late.TakeOver(t.Context()); !apierrors.IsConflict(err) {
+		t.Errorf("%v", err)
 	}
 }
 
