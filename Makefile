@@ -15,6 +15,10 @@ build: ## Build the product's programs into bin/
 images: ## Build images of scheduler and executor as OCI archives into .run/images/, without an engine
 	@hack/images.sh
 
+.PHONY: reproduce
+reproduce: ## Build the last commit's images twice, each from nothing, and compare them (about ten minutes)
+	@hack/images.sh reproduce
+
 .PHONY: tools
 tools: ## Build a Kubernetes control plane for tests and demo into .tools/ (about ten minutes the first time)
 	@hack/control-plane.sh
@@ -52,8 +56,8 @@ bench-scale: ## Measure how cost grows from 1,000 agents and 10,000 tasks to ten
 	@hack/bench.sh scale
 
 .PHONY: chaos
-chaos: build tools ## Prove the invariants under faults: RUNS=3 runs, of the seeds from SEED=1 on (SEED=fresh draws one)
-	@RUNS=$(RUNS) SEED=$(SEED) hack/chaos.sh
+chaos: build tools ## Prove the invariants under faults: RUNS=3 runs, PARALLEL=2 at a time, of the seeds from SEED=1 on (SEED=fresh draws one)
+	@RUNS=$(RUNS) SEED=$(SEED) PARALLEL=$(PARALLEL) hack/chaos.sh
 
 .PHONY: conformance
 conformance: ## Compare the Mesos simulator with recordings of a real master and agent

@@ -33,9 +33,11 @@ func TestChaosFixedSeeds(t *testing.T) {
 	})
 	var result Result
 	for _, seed := range []uint64{1, 2} {
-		if err := result.Run(t.Context(), c, seed, Options{Dir: dir, Length: 12 * time.Second, Out: t.Output()}); err != nil {
+		one, err := Run(t.Context(), c, seed, Options{Dir: dir, Length: 12 * time.Second, Out: t.Output()})
+		if err != nil {
 			t.Fatal(err)
 		}
+		result.Add(one)
 	}
 	t.Log(result)
 	if result.Violations > 0 {

@@ -23,7 +23,8 @@ type injector struct {
 	busy    sync.Map          // what a fault holds at present
 	running sync.WaitGroup
 	mu      sync.Mutex
-	struck  int
+	struck  map[string]int // by kind
+	missed  map[string]int
 }
 
 // hits says what a fault needs for itself: two faults do not stop the same process at once.
@@ -53,9 +54,8 @@ func (f fault) hits() []string {
 	return nil
 }
 
-// carryOut strikes with every fault of the plan at its time and waits until the last has ended. It returns how many
-// struck.
-func (in *injector) carryOut(ctx context.Context, plan []fault) int {
+// carryOut strikes with every fault of the plan at its time and waits until the last has ended.
+func (in *injector) carryOut(ctx context.Context, plan []fault) {
 	in.all = in.actions()
 	in.sim.Faults().OnCall(in.hooks.onCall)
 	start := time.Now()
@@ -70,7 +70,6 @@ func (in *injector) carryOut(ctx context.Context, plan []fault) int {
 	in.sim.Faults().Silence("", false)
 	in.api.clear()
 	in.journal.add(incident{text: "all faults have ended", hides: true})
-	return in.struck
 }
 
 // pause waits, unless ctx ends before.
@@ -86,6 +85,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (in *injector) strike(ctx context.Context, f fault) {
 	for _, what := range f.hits() {
 		if _, taken := in.busy.LoadOrStore(what, f); taken {
+			in.count(&in.missed, f)
 			return
 		}
 		defer in.busy.Delete(what)
@@ -98,12 +98,20 @@ func (in *injector) strike(ctx context.Context, f fault) {
 	err := act(ctx, f)
 	if err != nil {
 		in.journal.notef("FAULT %s: %v", f, err)
+		in.count(&in.missed, f)
 		return
 	}
-	in.mu.Lock()
-	in.struck++
-	in.mu.Unlock()
+	in.count(&in.struck, f)
 	in.journal.add(incident{text: fmt.Sprintf("ended: %s", f), hides: true})
+}
+
+func (in *injector) count(m *map[string]int, f fault) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if *m == nil {
+		*m = map[string]int{}
+	}
+	(*m)[f.kind]++
 }
 
 // begin notes the start of a fault.

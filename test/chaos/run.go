@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,12 +30,50 @@ type Options struct {
 
 // Result counts over runs.
 type Result struct {
-	Runs, Faults, Pods, Violations int
+	Runs, Pods, Violations int
+	// Struck and Missed count faults by kind: those that struck, and those that found nothing to strike.
+	Struck, Missed map[string]int
+}
+
+// Add adds another result.
+func (r *Result) Add(other Result) {
+	r.Runs += other.Runs
+	r.Pods += other.Pods
+	r.Violations += other.Violations
+	r.Struck, r.Missed = sum(r.Struck, other.Struck), sum(r.Missed, other.Missed)
+}
+
+func sum(a, b map[string]int) map[string]int {
+	out := map[string]int{}
+	for _, m := range []map[string]int{a, b} {
+		for k, n := range m {
+			out[k] += n
+		}
+	}
+	return out
+}
+
+// Faults is how many faults struck.
+func (r Result) Faults() int {
+	n := 0
+	for _, of := range r.Struck {
+		n += of
+	}
+	return n
+}
+
+// Kinds says how often faults of each kind struck, and of how many there were.
+func (r Result) Kinds() string {
+	out := "struck:"
+	for _, k := range kinds {
+		out += fmt.Sprintf(" %s=%d/%d", k.name, r.Struck[k.name], r.Struck[k.name]+r.Missed[k.name])
+	}
+	return out
 }
 
 // String is the last line of `make chaos`.
 func (r Result) String() string {
-	return fmt.Sprintf("chaos: runs=%d faults=%d pods=%d violations=%d", r.Runs, r.Faults, r.Pods, r.Violations)
+	return fmt.Sprintf("chaos: runs=%d faults=%d pods=%d violations=%d", r.Runs, r.Faults(), r.Pods, r.Violations)
 }
 
 // Start starts the API server that runs share.
@@ -62,51 +101,76 @@ func install(ctx context.Context, c *cluster.Cluster) error {
 	return err
 }
 
-// Run does the run of one seed and adds it to the result. An error says that the run itself could not be done.
-func (r *Result) Run(ctx context.Context, c *cluster.Cluster, seed uint64, o Options) error {
+// Run does the run of one seed. An error says that the run itself could not be done.
+func Run(ctx context.Context, c *cluster.Cluster, seed uint64, o Options) (Result, error) {
 	if o.Length == 0 {
 		o.Length = 25 * time.Second
 	}
 	dir, err := makeDir(o.Dir, fmt.Sprintf("seed-%d", seed))
 	if err != nil {
-		return err
+		return Result{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	start := time.Now()
+	times := stopwatch{{"", time.Now()}}
 	w, err := newWorld(ctx, c, seed, dir, o)
 	if err != nil {
-		return err
+		return Result{}, err
 	}
-	struck, violations, e, err := w.unleash(ctx, seed, o.Length)
+	times.lap("start")
+	in := &injector{world: w}
+	violations, e, err := w.unleash(ctx, seed, in, o.Length, &times)
 	err = errors.Join(err, w.end(ctx))
 	if err != nil {
-		return err
+		return Result{}, err
 	}
+	times.lap("end")
 	crashes, err := crashed(dir)
 	if err != nil {
-		return err
+		return Result{}, err
 	}
 	violations = append(violations, crashes...)
-	r.Runs++
-	r.Faults += struck
-	r.Pods += len(e.pods)
-	r.Violations += len(violations)
-	fmt.Fprintf(o.Out, "seed %d: %d faults, %d pods, %d tasks, %d violations in %.0f s\n", seed, struck, len(e.pods), len(e.lives), len(violations), time.Since(start).Seconds())
+	result := Result{Runs: 1, Pods: len(e.pods), Violations: len(violations), Struck: in.struck, Missed: in.missed}
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "seed %d: %d faults, %d pods, %d tasks, %d violations in %s\n", seed, result.Faults(), len(e.pods), len(e.lives), len(violations), times)
 	if len(violations) == 0 {
-		return os.RemoveAll(dir)
+		_, _ = out.WriteTo(o.Out)
+		return result, os.RemoveAll(dir)
 	}
 	f, err := os.Create(filepath.Join(dir, "report.txt"))
 	if err != nil {
-		return err
+		return result, err
 	}
 	defer f.Close()
-	report(io.MultiWriter(o.Out, f), seed, dir, violations, e)
-	return e.save(filepath.Join(dir, "history.txt"))
+	report(io.MultiWriter(&out, f), seed, dir, violations, e)
+	_, _ = out.WriteTo(o.Out)
+	return result, e.save(filepath.Join(dir, "history.txt"))
+}
+
+// stopwatch says how long the parts of a run took.
+type stopwatch []struct {
+	name string
+	at   time.Time
+}
+
+func (s *stopwatch) lap(name string) {
+	*s = append(*s, struct {
+		name string
+		at   time.Time
+	}{name, time.Now()})
+}
+
+// String is the whole time, and that of each part.
+func (s stopwatch) String() string {
+	out := ""
+	for i, l := range s[1:] {
+		out += fmt.Sprintf(" %s %.0f", l.name, l.at.Sub(s[i].at).Seconds())
+	}
+	return fmt.Sprintf("%.0f s:%s", s[len(s)-1].at.Sub(s[0].at).Seconds(), out)
 }
 
 // unleash lets faults and workload loose, waits until all has settled, deletes everything, and checks.
-func (w *world) unleash(ctx context.Context, seed uint64, length time.Duration) (struck int, violations []violation, e *evidence, err error) {
+func (w *world) unleash(ctx context.Context, seed uint64, in *injector, length time.Duration, times *stopwatch) (violations []violation, e *evidence, err error) {
 	load := newWorkload(w, seed)
 	working, rest := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -114,39 +178,40 @@ func (w *world) unleash(ctx context.Context, seed uint64, length time.Duration) 
 		defer close(done)
 		load.run(working)
 	}()
-	in := &injector{world: w}
-	struck = in.carryOut(ctx, draw(seed, agentCount, length))
+	in.carryOut(ctx, draw(seed, agentCount, length))
 	rest()
 	<-done
+	times.lap("faults")
 	if ctx.Err() != nil {
-		return struck, nil, nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
-	violations = w.settle(ctx, settleLimit, w.unsettled)
+	violations = w.settle(ctx, settleLimit, func() []violation { return append(w.unsettled(), w.alive()...) })
 	w.journal.notef("settled, but for %d", len(violations))
-	violations = append(violations, w.settle(ctx, offerLimit, w.alive)...)
+	times.lap("settle")
 	if len(violations) == 0 {
 		if err := load.clear(ctx); err != nil {
-			return struck, nil, nil, err
+			return nil, nil, err
 		}
 		violations = w.settle(ctx, clearLimit, func() []violation {
 			_, _ = load.release(ctx) // tried again at the next look
-			return w.cleared()
+			if left := w.cleared(); len(left) > 0 {
+				return left
+			}
+			return w.offersHeld()
 		})
 		w.journal.notef("cleared, but for %d", len(violations))
-	}
-	if len(violations) == 0 {
-		violations = w.settle(ctx, offerLimit, w.offersHeld)
+		times.lap("clear")
 	}
 	e, err = w.evidence()
 	if err != nil {
-		return struck, nil, nil, err
+		return nil, nil, err
 	}
 	for _, v := range e.check() {
 		if !slices.Contains(violations, v) {
 			violations = append(violations, v)
 		}
 	}
-	return struck, violations, e, nil
+	return violations, e, nil
 }
 
 func (w *world) evidence() (*evidence, error) {

@@ -20,7 +20,6 @@ const (
 	// settleLimit covers the longest pause of the product's own: a scheduler that was failed over stays away for a minute.
 	settleLimit = 100 * time.Second
 	clearLimit  = 100 * time.Second
-	offerLimit  = 20 * time.Second
 	// quiet is how long the system must stay settled.
 	quiet = 2 * time.Second
 )
