@@ -2,10 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds the images of scheduler and executor as OCI archives in .run/images, without an engine, and their bills of
-# materials (SPDX). The same commit gives the
-# same bits on any machine.
+# materials (SPDX), and starts each image's program with nothing but the image. The same commit gives the same bits on any
+# machine: with the argument `reproduce` it builds the last commit twice, in two folders with a build cache of their own
+# each, and compares.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if [[ ${1:-} == reproduce ]]; then
+  work=$(mktemp -d)
+  trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+  for build in one another-folder; do
+    git clone --quiet . "$work/$build"
+    git -C "$work/$build" checkout --quiet "$(git rev-parse HEAD)"
+    (cd "$work/$build" && GOCACHE=$work/cache-$build hack/images.sh)
+  done
+  for archive in "$work"/one/.run/images/*.tar; do
+    cmp "$archive" "$work/another-folder/.run/images/${archive##*/}"
+    echo "reproduced: $(sha256sum <"$archive" | cut -c 1-64) ${archive##*/}"
+  done
+  exit
+fi
 
 out=.run/images
 mkdir -p "$out/bin"
@@ -16,4 +32,6 @@ go run ./hack/image -name kube-mesos-scheduler -tag "$tag" -arch "$arch" -user 6
 go run ./hack/image -name kube-mesos-executor -tag "$tag" -arch "$arch" -out "$out/kube-mesos-executor.tar" "$out/bin/kube-mesos-executor"
 for name in kube-mesos-scheduler kube-mesos-executor; do
   go run ./hack/sbom "$out/bin/$name" >"$out/$name.spdx.json"
+  echo "$name in its image: $(go run ./hack/image -run "$out/$name.tar" --version)"
+  go run ./hack/image -run "$out/$name.tar" --help >/dev/null 2>&1
 done

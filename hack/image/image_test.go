@@ -9,11 +9,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -120,6 +122,55 @@ func TestProgramsAreReproducible(t *testing.T) {
 	}
 	if !bytes.Equal(build(t.TempDir()), build(t.TempDir())) {
 		t.Error("the same sources in two folders give two programs")
+	}
+}
+
+// An image's program runs with nothing but the image, as its user; a damaged image is refused.
+func TestRunImage(t *testing.T) {
+	dir := t.TempDir()
+	source := `package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	root, err := os.ReadDir("/")
+	fmt.Println(os.Args[1:], os.Getuid(), os.Getgid(), len(root), err, len(os.Environ()))
+}
+`
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "x"), filepath.Join(dir, "main.go"))
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	archive := filepath.Join(dir, "x.tar")
+	i := image{name: "x", tag: "v1", user: "65532:65533", arch: "amd64", program: filepath.Join(dir, "x")}
+	if err := run(i, archive); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	err := runImage(t.Context(), archive, []string{"--version"}, &out, &errs)
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("This machine lets nobody but root change the root of a process")
+	}
+	if want := "[--version] 65532 65533 1 <nil> 0\n"; err != nil || out.String() != want {
+		t.Errorf("%v: %q %q, want %q", err, &out, &errs, want)
+	}
+	data, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1 // within the layer
+	if err := os.WriteFile(archive, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := runImage(t.Context(), archive, nil, &out, &errs); err == nil || !strings.Contains(err.Error(), "is not there") {
+		t.Errorf("A damaged image: %v", err)
 	}
 }
 

@@ -4,6 +4,10 @@
 //
 //	image -name kube-mesos-scheduler -tag v1 -user 65532:65532 -out image.tar bin/kube-mesos-scheduler
 //
+//	image -run image.tar --version
+//
+// runs the program of an image with nothing but what is in it, as its user.
+//
 // The archive is an OCI image layout: `skopeo copy oci-archive:image.tar docker://...`, `ctr image import image.tar`.
 package main
 
@@ -11,6 +15,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -37,7 +42,15 @@ func main() {
 	flag.StringVar(&i.tag, "tag", "latest", "tag of the image")
 	flag.StringVar(&i.user, "user", "", "user and group that the program runs as")
 	flag.StringVar(&i.arch, "arch", "amd64", "architecture of the program")
+	archive := flag.String("run", "", "run the program of this archive instead of writing one")
 	flag.Parse()
+	if *archive != "" {
+		if err := runImage(context.Background(), *archive, flag.Args(), os.Stdout, os.Stderr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	i.program = flag.Arg(0)
 	if err := run(i, *out); err != nil {
 		fmt.Fprintln(os.Stderr, err)
