@@ -36,7 +36,7 @@ func (f fault) hits() []string {
 		return []string{"master"}
 	case "silence", "rival", "api-slow", "api-away":
 		return []string{f.kind}
-	case "cut-agent", "stop-agent", "restart-agent", "disconnect-agent", "slow-agent", "replace-agent", "unregister-agent", "mark-agent-gone", "drain-agent", "deactivate-agent":
+	case "cut-agent", "stop-agent", "restart-agent", "disconnect-agent", "lose-launch", "slow-agent", "replace-agent", "unregister-agent", "mark-agent-gone", "drain-agent", "deactivate-agent":
 		return []string{fmt.Sprintf("agent-%d", f.agent)}
 	case "maintain":
 		return []string{"maintenance", fmt.Sprintf("agent-%d", f.agent)}
@@ -207,9 +207,13 @@ func (in *injector) actions() map[string]action {
 		"maintain":         in.onAgent(in.maintain),
 		"rival":            in.rival,
 		"tear-down":        in.tearDown,
-		"lose-launch": in.onAgent(func(_ context.Context, f fault, h *mesossim.AgentHandle) error {
+		// What is sent into a connection that has broken, before its end is noticed, is lost.
+		"lose-launch": in.onAgent(func(ctx context.Context, f fault, h *mesossim.AgentHandle) error {
 			in.begin(f, incident{hides: true})
 			faults.LoseLaunches(h.Name(), f.n)
+			pause(ctx, f.lasts)
+			faults.LoseLaunches(h.Name(), 0)
+			h.Disconnect()
 			return nil
 		}),
 	}

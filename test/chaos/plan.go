@@ -105,7 +105,7 @@ var kinds = []kind{
 	{name: "maintain", weight: 2, most: 2, min: 1000 * ms, max: 8000 * ms, variants: []string{"", "", "down"}},
 	{name: "rival", weight: 3, min: 1000 * ms, max: 12000 * ms, numbers: 12, variants: []string{"", "", "hold"}},
 	{name: "tear-down", weight: 1, most: 1, min: 500 * ms, max: 4000 * ms, variants: []string{"", "timeout"}},
-	{name: "lose-launch", weight: 2, numbers: 2},
+	{name: "lose-launch", weight: 2, numbers: 3, min: 500 * ms, max: 4000 * ms},
 
 	{name: "crash-on-call", weight: 8, numbers: 3, max: 2000 * ms, calls: crashCalls, variants: []string{"before", "after"}},
 	{name: "crash-on-request", weight: 8, numbers: 3, max: 2000 * ms, calls: crashRequests, variants: []string{"before", "after"}},

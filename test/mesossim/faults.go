@@ -3,6 +3,7 @@
 package mesossim
 
 import (
+	"slices"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -76,9 +77,14 @@ func (f *Faults) Update(fault UpdateFault) {
 }
 
 // LoseLaunches makes the next launches for the agent get lost between master and agent: the tasks stay STAGING until
-// the agent registers again.
+// the agent registers again. 0 ends that.
 func (f *Faults) LoseLaunches(agent string, times int) {
-	f.c.do(func() { f.c.faults.runs = append(f.c.faults.runs, &runFault{agent, times}) })
+	f.c.do(func() {
+		f.c.faults.runs = slices.DeleteFunc(f.c.faults.runs, func(other *runFault) bool { return other.agent == agent })
+		if times != 0 {
+			f.c.faults.runs = append(f.c.faults.runs, &runFault{agent, times})
+		}
+	})
 }
 
 // CutStream breaks the event stream of a framework when n more bytes have been written, in the middle of whatever that
