@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the product's programs, all under cmd/ or those named as arguments, into bin/ or $BIN.
+# Builds the product's programs, all under cmd/ or those named as arguments, into bin/ or $BIN. $VERSION is what they call
+# themselves, by default what git calls the last commit.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib/progress.sh
 
-version=$(git describe --tags --always --dirty 2>/dev/null || echo unknown)
+version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo unknown)}
 kubernetes=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 minor=${kubernetes#v1.}
 minor=${minor%%.*}

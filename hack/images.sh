@@ -25,13 +25,16 @@ fi
 
 out=.run/images
 mkdir -p "$out/bin"
-BIN=$out/bin GOFLAGS='-trimpath -buildvcs=false' hack/build.sh kube-mesos-scheduler kube-mesos-executor
 tag=$(git describe --tags --always --dirty 2>/dev/null || echo unknown)
+export VERSION=$tag
+BIN=$out/bin GOFLAGS='-trimpath -buildvcs=false' hack/build.sh kube-mesos-scheduler kube-mesos-executor
 arch=$(go env GOARCH)
 go run ./hack/image -name kube-mesos-scheduler -tag "$tag" -arch "$arch" -user 65532:65532 -out "$out/kube-mesos-scheduler.tar" "$out/bin/kube-mesos-scheduler"
 go run ./hack/image -name kube-mesos-executor -tag "$tag" -arch "$arch" -out "$out/kube-mesos-executor.tar" "$out/bin/kube-mesos-executor"
 for name in kube-mesos-scheduler kube-mesos-executor; do
   go run ./hack/sbom "$out/bin/$name" >"$out/$name.spdx.json"
-  echo "$name in its image: $(go run ./hack/image -run "$out/$name.tar" --version)"
-  go run ./hack/image -run "$out/$name.tar" --help >/dev/null 2>&1
+  version=$(go run ./hack/image -run "$out/$name.tar" -- --version)
+  go run ./hack/image -run "$out/$name.tar" -- --help >"$out/$name.help.txt" 2>&1
+  grep -q -- --v "$out/$name.help.txt"
+  echo "started from its image: $version"
 done

@@ -4,7 +4,7 @@
 //
 //	image -name kube-mesos-scheduler -tag v1 -user 65532:65532 -out image.tar bin/kube-mesos-scheduler
 //
-//	image -run image.tar --version
+//	image -run image.tar -- --version
 //
 // runs the program of an image with nothing but what is in it, as its user.
 //
