@@ -88,6 +88,26 @@ func (l *Ledger) Replaced() []Change {
 	return out
 }
 
+// Parted returns by role when Mesos last lost sight of a task whose node no other agent serves yet. The agent may come back
+// under another id, which an offer of it would tell.
+func (l *Ledger) Parted() map[string]time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.counts[Unreachable] == 0 {
+		return nil
+	}
+	out := map[string]time.Time{}
+	for _, t := range l.pods {
+		if t.State != Unreachable || !t.PodGone.IsZero() || !t.ChangedAt.After(out[t.Need.Role]) {
+			continue
+		}
+		if a := l.current(t.Node); a == nil || a.id == t.AgentID || a.offered.IsZero() {
+			out[t.Need.Role] = t.ChangedAt
+		}
+	}
+	return out
+}
+
 // Troubled returns the bound pods that have been without a live task for at least a time. Events bring them up at once;
 // this is the backstop.
 func (l *Ledger) Troubled(since time.Duration) []types.UID {

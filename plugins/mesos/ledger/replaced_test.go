@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"testing"
+	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
@@ -36,5 +37,41 @@ func TestAgentReplacedWhileNotSubscribed(t *testing.T) {
 			}
 			b.audit()
 		})
+	}
+}
+
+// TestParted tells which tasks may be waiting for an agent that comes back under another id.
+func TestParted(t *testing.T) {
+	b := newBook(t)
+	b.Restore(Task{Pod: ledgerPod("p"), Need: needOf(1000, 1024), AgentID: "S1", Node: "n", ID: "p.1"})
+	b.Restore(Task{Pod: ledgerPod("q"), Need: needOf(1000, 1024), AgentID: "S9", Node: "m", ID: "q.1"})
+	parted := func(want bool, when string) {
+		t.Helper()
+		if got := b.Parted(); (len(got) > 0) != want || want && !got[role].Equal(b.clock.Now()) {
+			t.Errorf("%s: %v at %v", when, got, b.clock.Now())
+		}
+	}
+	parted(false, "nothing was heard")
+	b.says("q.1", "S9", mesos.TASK_RUNNING)
+	b.because("p.1", "S1", mesos.TASK_UNKNOWN, mesos.SOURCE_MASTER, mesos.REASON_RECONCILIATION)
+	parted(true, "the master does not know the task")
+	b.says("p.1", "S1", mesos.TASK_RUNNING)
+	parted(false, "it is back")
+	b.clock.Step(time.Minute)
+	b.because("p.1", "S1", mesos.TASK_UNREACHABLE, mesos.SOURCE_MASTER, mesos.REASON_AGENT_REMOVED)
+	parted(true, "the agent is out of reach")
+	b.add(b.offer("O2", "S2", "cpus:4;mem:4096", onNode("n")))
+	parted(false, "another agent serves the node: the task ends at the next look")
+	b.audit()
+}
+
+// TestPartedPodGone: nothing is held for a pod that is gone.
+func TestPartedPodGone(t *testing.T) {
+	b := newBook(t)
+	b.Restore(Task{Pod: ledgerPod("p"), Need: needOf(1000, 1024), AgentID: "S1", Node: "n", ID: "p.1"})
+	b.because("p.1", "S1", mesos.TASK_UNREACHABLE, mesos.SOURCE_MASTER, mesos.REASON_AGENT_REMOVED)
+	b.PodGone("p")
+	if got := b.Parted(); len(got) > 0 {
+		t.Errorf("%v", got)
 	}
 }

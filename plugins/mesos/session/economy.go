@@ -41,6 +41,9 @@ const (
 	reviveSlow      = 200 * time.Millisecond // however long answers take: they may only have stood behind other events
 	revivePerAgents = 200 * time.Millisecond // per thousand agents: each REVIVE is an allocation over all of them
 	reviveRepeat    = 30 * time.Second       // until offers flow
+	probeFraction   = 2                      // for agents that may come back: after so much of the time for which they have been away, ...
+	probeAtLeast    = time.Second            // ... between two REVIVEs at least, ...
+	probeAtMost     = time.Minute            // ... and at most
 	reviveAnswer    = time.Second            // how long a pod may be held back for the answer to a REVIVE
 	allocation      = 2 * time.Second        // after which a REVIVE without offers means that there is nothing
 	wokenPause      = time.Second            // before a pod is woken again for the same room
@@ -58,7 +61,8 @@ type economy struct {
 	*Session
 	wake chan struct{}
 
-	reported time.Time // of the loop alone, as is names
+	reported time.Time // of the loop alone, as are probed and names
+	probed   time.Time // when tasks that Mesos has lost sight of were last looked for
 	names    kindNames
 	offers   []ledger.OfferInfo // room for those that are looked at
 
@@ -258,13 +262,13 @@ func (e *economy) round(ctx context.Context) (worked time.Duration) {
 			hungry[w.Need.Role] = since
 		}
 	}
-	short := e.ledger.ShortRoles()
+	short, parted := e.ledger.ShortRoles(), e.parted(now)
 	e.wakeUp(ctx, queue, kinds, now)
 	worked = e.options.Clock.Since(now)
 	e.declineRefused(ctx)
 	for _, role := range e.options.Roles {
 		since, waits := hungry[role]
-		e.serveRole(ctx, role, waits, since, short[role], useful, now)
+		e.serveRole(ctx, role, waits, since, short[role], parted[role], useful, now)
 	}
 	return worked
 }
@@ -333,18 +337,35 @@ func (e *economy) wakeUp(ctx context.Context, queue []*ledger.Waiting, kinds *ki
 	e.hooks.Activate(pods)
 }
 
+// parted looks now and then for tasks that Mesos has lost sight of.
+func (e *economy) parted(now time.Time) map[string]time.Time {
+	if now.Sub(e.probed) < lookEvery {
+		return nil
+	}
+	e.probed = now
+	return e.ledger.Parted()
+}
+
+// probes says whether a role is to be revived although nobody asks for room: while it is suppressed, an agent that comes
+// back under another id makes no offer, and the pods of the old one would stay without tasks that are known to live. The
+// longer it has been away, the longer it may take to be noticed.
+func (r *roleState) probes(parted, now time.Time) bool {
+	return r.suppressed && !parted.IsZero() && now.Sub(r.revived) >= min(probeAtMost, max(probeAtLeast, now.Sub(parted)/probeFraction))
+}
+
 // serveRole holds, declines and asks for the offers of one role.
-func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since time.Time, short bool, useful map[string]bool, now time.Time) {
+func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since time.Time, short bool, parted time.Time, useful map[string]bool, now time.Time) {
 	e.mu.Lock()
 	r := e.roles[role]
-	if hungry || short {
+	probe := r.probes(parted, now)
+	if hungry || short || probe {
 		r.active = now
 	}
 	agents := time.Duration(e.ledger.AgentCount())
 	gap := max(reviveAtLeast, min(5*r.latency, reviveSlow), revivePerAgents*agents/1000)
 	cause := r.suppressed || since.After(r.revived) || r.accepted.After(r.revived) || now.Sub(r.revived) >= reviveRepeat && !r.answered.After(r.revived)
 	// What stands behind claims has to come back in any case; for pods that wait, what is held may be enough.
-	revive := (hungry || short) && cause && now.Sub(r.revived) >= gap
+	revive := (hungry || short || probe) && cause && now.Sub(r.revived) >= gap
 	certainly := r.suppressed || short
 	idle := now.Sub(r.active) >= e.options.Economy.IdleAfter
 	suppress := idle && !r.suppressed
