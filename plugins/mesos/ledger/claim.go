@@ -165,7 +165,8 @@ func (l *Ledger) Resize(uid types.UID, amounts resources.Amounts) {
 }
 
 // Reclaim turns an Unheld record into a claim for a new attempt on the agent that serves the pod's node now, without
-// asking for room: its pod runs there and uses the room already. ok is false if the pod is not Unheld.
+// asking for room: its pod runs there and uses the room already. ok is false if the pod is not Unheld, and while a live task
+// of it is known that may hold it.
 func (l *Ledger) Reclaim(uid types.UID) (t Task, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,15 +174,13 @@ func (l *Ledger) Reclaim(uid types.UID) (t Task, ok bool) {
 	if r == nil || r.State != Unheld || !r.PodGone.IsZero() {
 		return Task{}, false
 	}
-	if a := l.current(r.Node); a != nil && a.id != r.AgentID {
-		if old := l.agents[r.AgentID]; old != nil {
-			old.pool(poolOf(r.Need)).discharge(r.Need)
-			l.grow(old)
-			l.release(old)
+	for _, stranger := range l.strangers {
+		if l.mayHold(stranger, r) {
+			return Task{}, false
 		}
-		a.pool(poolOf(r.Need)).charge(r.Need)
-		r.AgentID = a.id
-		l.touch(a)
+	}
+	if a := l.current(r.Node); a != nil {
+		l.transfer(r, a)
 	}
 	r.ClaimedAt = l.options.Clock.Now()
 	l.move(r, Claimed)

@@ -89,14 +89,20 @@ func (l *Ledger) Replaced() []Change {
 }
 
 // Parted returns by role when Mesos last lost sight of a task whose node no other agent serves yet. The agent may come back
-// under another id, which an offer of it would tell.
+// under another id, which an offer of it would tell. So would it of a live task on an agent that has made no offer yet, which
+// may hold a bound pod.
 func (l *Ledger) Parted() map[string]time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.counts[Unreachable] == 0 {
-		return nil
-	}
 	out := map[string]time.Time{}
+	for _, s := range l.strangers {
+		if t := l.pods[s.UID]; t != nil && t.Bound && l.mayHold(s, t) && s.Since.After(out[t.Need.Role]) {
+			out[t.Need.Role] = s.Since
+		}
+	}
+	if l.counts[Unreachable] == 0 {
+		return out
+	}
 	for _, t := range l.pods {
 		if t.State != Unreachable || !t.PodGone.IsZero() || !t.ChangedAt.After(out[t.Need.Role]) {
 			continue

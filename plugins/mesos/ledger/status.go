@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
-
-	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/taskinfo"
 )
 
 // Update is one status of one task as Mesos sends it.
@@ -288,7 +286,7 @@ func (l *Ledger) end(t *Task, a *agent, s Status) Effect {
 		return Withdrawn
 	}
 	for _, stranger := range l.strangers {
-		if stranger.UID == t.UID && stranger.AgentID == t.AgentID && !stranger.kill {
+		if l.holds(stranger, t) {
 			l.adopt(t, stranger)
 			return Adopted
 		}
@@ -325,88 +323,4 @@ func (l *Ledger) Retry(uid types.UID) bool {
 	t.ID, t.Offers, t.ClaimedAt, t.RescindedAt = "", nil, l.options.Clock.Now(), time.Time{}
 	l.move(t, Claimed)
 	return true
-}
-
-// Stranger is a live task of this framework that no record is known for.
-type Stranger struct {
-	TaskID, AgentID, ExecutorID string
-	UID                         types.UID
-	Since                       time.Time
-	Status                      Status
-
-	kill     bool
-	killSent time.Time
-}
-
-func (l *Ledger) applyStranger(u Update) Change {
-	if IsTerminal(u.State) {
-		s := l.strangers[u.TaskID]
-		if s == nil {
-			return Change{Update: u}
-		}
-		delete(l.strangers, u.TaskID)
-		l.ended.add(u.TaskID)
-		return Change{Effect: Freed, Task: Task{Pod: Pod{UID: s.UID}}, Update: u}
-	}
-	if u.State == mesos.TASK_UNREACHABLE || u.State == mesos.TASK_UNKNOWN {
-		return Change{Update: u}
-	}
-	s := l.strangers[u.TaskID]
-	if s == nil {
-		s = &Stranger{TaskID: u.TaskID, Since: l.options.Clock.Now()}
-		s.UID, _, _ = taskinfo.ParseTaskID(u.TaskID)
-		l.strangers[u.TaskID] = s
-	}
-	if u.AgentID != "" {
-		s.AgentID = u.AgentID
-	}
-	if u.ExecutorID != "" {
-		s.ExecutorID = u.ExecutorID
-	}
-	s.Status = u.Status
-	if l.ended.has(u.TaskID) {
-		s.kill = true // it was written off: a ghost
-		return Change{Effect: Progressed, Update: u}
-	}
-	t := l.pods[s.UID]
-	without := t != nil && t.Bound && (t.State == Unheld || t.State == Claimed) && t.PodGone.IsZero()
-	if without && t.AgentID == s.AgentID {
-		l.adopt(t, s)
-		return Change{Adopted, *t, u}
-	}
-	return Change{Effect: Strange, Update: u}
-}
-
-// adopt gives a pod without a task the live one that was found for it.
-func (l *Ledger) adopt(t *Task, s *Stranger) {
-	delete(l.strangers, s.TaskID)
-	t.ID, t.ExecutorID, t.Answered, t.accepted, t.Last = s.TaskID, s.ExecutorID, true, true, s.Status
-	l.tasks[t.ID] = t
-	to := Running
-	if s.Status.State != mesos.TASK_RUNNING {
-		to = Starting
-	}
-	l.move(t, to)
-}
-
-// Strangers returns the live tasks that no record is known for and that nobody has asked to kill yet.
-func (l *Ledger) Strangers() []Stranger {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var out []Stranger
-	for _, s := range l.strangers {
-		if !s.kill {
-			out = append(out, *s)
-		}
-	}
-	return out
-}
-
-// KillStranger notes the wish that a stranger ends.
-func (l *Ledger) KillStranger(taskID string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s := l.strangers[taskID]; s != nil {
-		s.kill = true
-	}
 }

@@ -280,13 +280,13 @@ func (l *Lifecycle) tend(ctx context.Context) {
 	}
 }
 
-// tendLost ends the tasks of agents that another agent has replaced, and brings up again whoever has been without a
-// task for a while.
+// tendLost ends the tasks of agents that another agent has replaced, gives pods the tasks that turn out to be theirs, and
+// brings up again whoever has been without a task for a while.
 func (l *Lifecycle) tendLost() {
 	if !l.mesos.Reconciled() {
 		return
 	}
-	for _, change := range l.ledger.Replaced() {
+	for _, change := range append(l.ledger.Replaced(), l.ledger.Recognized()...) {
 		l.OnChange(change)
 	}
 	for _, uid := range l.ledger.Troubled(settleEnd) {

@@ -56,6 +56,9 @@ func (l *Lifecycle) rehold(ctx context.Context, uid types.UID) time.Duration {
 	logger := klog.FromContext(ctx)
 	lost, ok := l.ledger.Reclaim(uid)
 	if !ok {
+		if now, known := l.ledger.Task(uid); known && now.State == ledger.Unheld {
+			return soon // a task that was found may turn out to hold it
+		}
 		return 0
 	}
 	subscription := l.ledger.Subscription()

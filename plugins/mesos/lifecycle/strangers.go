@@ -42,8 +42,8 @@ func (l *Lifecycle) strangers(ctx context.Context) {
 				l.onBound(ctx, pod)
 				continue
 			}
-			if t, ok := l.ledger.Task(s.UID); ok && t.State.Live() && l.options.Clock.Since(s.Since) >= l.options.OrphanGrace {
-				logger.Info("Killing a second task of a bound pod", "pod", klog.KObj(pod), "task", s.TaskID, "held by", t.ID)
+			if l.options.Clock.Since(s.Since) >= l.options.OrphanGrace && l.ledger.Second(s) {
+				logger.Info("Killing a second task of a bound pod", "pod", klog.KObj(pod), "task", s.TaskID, "agent", s.AgentID)
 				l.ledger.KillStranger(s.TaskID)
 			}
 		}
