@@ -67,20 +67,7 @@ func startBare(t *testing.T, master string) (*bare, func()) {
 			b.events <- event
 		}
 	})
-	for range 16 {
-		b.group.Go(func() error {
-			for {
-				select {
-				case call := <-b.acks:
-					if err := b.call(call); err != nil && ctx.Err() == nil {
-						return err
-					}
-				case <-ctx.Done():
-					return nil
-				}
-			}
-		})
-	}
+	b.group.Go(b.acknowledge)
 	return b, func() {
 		cancel()
 		stream.Close()
@@ -88,6 +75,28 @@ func startBare(t *testing.T, master string) (*bare, func()) {
 			t.Error(err)
 		}
 		client.Close()
+	}
+}
+
+// acknowledge sends acknowledgements, as many at once as have come.
+func (b *bare) acknowledge() error {
+	var batch []*scheduler.Call
+	for {
+		select {
+		case call := <-b.acks:
+			batch = append(batch[:0], call)
+		case <-b.ctx.Done():
+			return nil
+		}
+		for len(batch) < mesosapi.MaxAcknowledge && len(b.acks) > 0 {
+			batch = append(batch, <-b.acks)
+		}
+		for _, call := range batch {
+			call.FrameworkID = b.framework
+		}
+		if _, err := b.stream.Acknowledge(b.ctx, batch); err != nil && b.ctx.Err() == nil {
+			return err
+		}
 	}
 }
 

@@ -62,17 +62,23 @@ func (c *Client) call(ctx context.Context, s *Stream, kind scheduler.Call_Type, 
 		}
 		return fail(err, connected.Load())
 	}
-	text := readBody(resp.Body)
+	text, _ := readBody(resp.Body)
 	switch resp.StatusCode {
 	case http.StatusAccepted, http.StatusOK:
 		return nil
 	}
-	status := newStatusError(kind, resp.StatusCode, text)
+	status := c.refusal(kind, resp.StatusCode, text, cred, s.trusted)
+	return fail(status, ambiguousStatus(status.Code))
+}
+
+// refusal returns what an answer without success says.
+func (c *Client) refusal(kind scheduler.Call_Type, code int, text string, cred Credential, trusted bool) *StatusError {
+	status := newStatusError(kind, code, text)
 	switch {
 	case status.Code == http.StatusTemporaryRedirect:
 		status.note = "this master leads no longer"
 	case status.kind == ErrUnauthorized:
-		status.note = c.authNote(cred, s.trusted)
+		status.note = c.authNote(cred, trusted)
 	}
-	return fail(status, ambiguousStatus(status.Code))
+	return status
 }

@@ -26,6 +26,8 @@ const (
 	maxHops = 8
 	// maxConns bounds the connections for calls to one master. Calls beyond it wait for one.
 	maxConns = 128
+	// idleTimeout is how long a connection without calls is kept.
+	idleTimeout = 2 * defaultHeartbeat
 )
 
 // A Client subscribes frameworks with the masters of one cluster. It is safe for use by many goroutines.
@@ -67,7 +69,7 @@ func (c *Client) transport() *http.Transport {
 		DisableCompression:     true,
 		MaxIdleConnsPerHost:    maxConns,
 		MaxConnsPerHost:        maxConns,
-		IdleConnTimeout:        defaultHeartbeat * 2,
+		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeader,
 		Protocols:              new(http.Protocols),
 	}
@@ -217,7 +219,7 @@ func (c *Client) attempt(ctx context.Context, m master, body []byte, trusted boo
 		return nil, nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		text := readBody(resp.Body)
+		text, _ := readBody(resp.Body)
 		status := newStatusError(scheduler.Call_SUBSCRIBE, resp.StatusCode, text)
 		switch {
 		case resp.StatusCode == http.StatusTemporaryRedirect:
@@ -286,10 +288,13 @@ func checkStream(resp *http.Response) error {
 }
 
 // readBody returns the beginning of the body of an answer and closes it. A short rest is read so that the connection
-// can be used again.
-func readBody(body io.ReadCloser) string {
+// can be used again; whole says that nothing of the body is left on it.
+func readBody(body io.ReadCloser) (text string, whole bool) {
+	if body == http.NoBody {
+		return "", true
+	}
 	defer func() { _ = body.Close() }()
-	text, _ := io.ReadAll(io.LimitReader(body, maxBody))
-	_, _ = io.CopyN(io.Discard, body, maxBody)
-	return string(bytes.ToValidUTF8(bytes.TrimSpace(text), []byte("?")))
+	data, _ := io.ReadAll(io.LimitReader(body, maxBody))
+	_, err := io.CopyN(io.Discard, body, maxBody)
+	return string(bytes.ToValidUTF8(bytes.TrimSpace(data), []byte("?"))), err == io.EOF
 }

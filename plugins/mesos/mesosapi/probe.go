@@ -64,7 +64,7 @@ func (c *Client) probe(ctx context.Context, m master, trusted bool) (*master, er
 		}
 		return nil, err
 	}
-	text := readBody(resp.Body)
+	text, _ := readBody(resp.Body)
 	if resp.StatusCode == http.StatusBadRequest && strings.Contains(text, probeAnswer) {
 		if c.cfg.Credential != nil && !trusted {
 			return nil, fmt.Errorf("it leads, but is not among the configured masters, so that no credential would be sent to it: add %s to masters", m)

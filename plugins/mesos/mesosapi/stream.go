@@ -27,6 +27,8 @@ type Stream struct {
 	body   io.Closer
 	close  sync.Once
 
+	acks ackPipe
+
 	watch  *watchdog
 	frames *FrameReader
 	err    error // what Next returns from now on

@@ -53,12 +53,12 @@ func ids(offerIDs []string) []mesos.OfferID {
 	return out
 }
 
-// Sizes of the acknowledgement queue and of its worker pool. A full queue slows the reading of events down. An agent keeps a
-// task's next update back until the one before is acknowledged, so what waits here delays TASK_RUNNING.
-const (
-	maxAcks    = 8192
-	ackWorkers = 16
-)
+// maxAcks bounds the acknowledgements that wait to be sent. When there are more, events are read slower.
+const maxAcks = 8192
+
+// ackWindow is how long acknowledgements are gathered: each packet that is saved, and each wake-up of the master, counts more
+// than the delay. An agent keeps a task's next update back until the one before is acknowledged, so it delays TASK_RUNNING.
+const ackWindow = 5 * time.Millisecond
 
 func (s *Session) acknowledge(ctx context.Context, call *scheduler.Call) {
 	select {
@@ -67,20 +67,43 @@ func (s *Session) acknowledge(ctx context.Context, call *scheduler.Call) {
 	}
 }
 
-// ackLoop sends acknowledgements. One that fails is not sent again: the agent repeats the update.
+// ackLoop sends acknowledgements, as many at once as have come meanwhile. One that fails is not sent again: the agent
+// repeats the update.
 func (s *Session) ackLoop(ctx context.Context) error {
+	batch := make([]*scheduler.Call, 0, mesosapi.MaxAcknowledge)
 	for {
 		select {
 		case call := <-s.acks:
-			outcome := "ok"
-			if err := s.call(ctx, call); err != nil {
-				outcome = "failed"
-				klog.FromContext(ctx).V(2).Info("Acknowledgement failed; the agent will repeat the update", "err", err)
-			}
-			metrics.Acknowledged.WithLabelValues(outcome).Inc()
+			batch = append(batch[:0], call)
 		case <-ctx.Done():
 			return nil
 		}
+		if !s.sleep(ctx, ackWindow) {
+			return nil
+		}
+		for len(batch) < cap(batch) && len(s.acks) > 0 { // this goroutine alone takes from it
+			batch = append(batch, <-s.acks)
+		}
+		s.sendAcks(ctx, batch)
+	}
+}
+
+func (s *Session) sendAcks(ctx context.Context, batch []*scheduler.Call) {
+	taken, err := 0, error(&mesosapi.CallError{Type: scheduler.Call_ACKNOWLEDGE, Err: mesosapi.ErrNotSubscribed})
+	if stream := s.stream.Load(); stream != nil {
+		framework := &mesos.FrameworkID{Value: s.Status().FrameworkID}
+		for _, call := range batch {
+			call.FrameworkID = framework
+		}
+		taken, err = stream.Acknowledge(ctx, batch)
+	}
+	failed := len(batch) - taken
+	if failed > 0 {
+		klog.FromContext(ctx).V(2).Info("Acknowledgements failed; the agents will repeat the updates", "failed", failed, "of", len(batch), "err", err)
+	}
+	for outcome, n := range map[string]int{"ok": taken, "failed": failed} {
+		metrics.Acknowledged.WithLabelValues(outcome).Add(float64(n))
+		metrics.Calls.WithLabelValues(scheduler.Call_ACKNOWLEDGE.String(), outcome).Add(float64(n))
 	}
 }
 

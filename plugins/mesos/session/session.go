@@ -190,9 +190,7 @@ func (s *Session) Run(ctx context.Context) error {
 	group.Go(func() error { return s.economy.run(ctx) })
 	group.Go(func() error { return s.reconcileLoop(ctx) })
 	group.Go(func() error { return s.killLoop(ctx) })
-	for range ackWorkers {
-		group.Go(func() error { return s.ackLoop(ctx) })
-	}
+	group.Go(func() error { return s.ackLoop(ctx) })
 	return group.Wait()
 }
 
