@@ -28,8 +28,8 @@ func TestScoresAreNoted(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	for step := range 60 {
 		pod := testPod(fmt.Sprintf("p%d", step))
-		pod.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse([]string{"1", "2", "100m"}[step%3])
-		w.args.ScoringStrategy = []config.ScoringStrategyType{config.LeastAllocated, config.MostAllocated}[step/3%2]
+		pod.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse([]string{"1", "2", "100m"}[step/4%3])
+		w.args.ScoringStrategy = []config.ScoringStrategyType{config.LeastAllocated, config.MostAllocated}[step/12%2]
 		state, _ := w.listed(pod, nodes)
 		c, _ := stateOf(state)
 		for range 2 {

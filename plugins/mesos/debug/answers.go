@@ -82,7 +82,7 @@ func (s *Server) agents(r *http.Request) (any, error) {
 	var items []v1.Agent
 	for _, a := range s.allAgents() {
 		if is(r, "node", a.Node) && is(r, "agent", a.ID) {
-			item := agentOf(&a, running[a.ID])
+			item := agentOf(a, running[a.ID])
 			if s.options.Overcommit != nil && a.Serves {
 				if over, advice, ok := s.options.Overcommit(a.Node); ok {
 					amounts := amountsOf(over)

@@ -43,6 +43,6 @@ func (s *Server) allTasks() []ledger.Task {
 	return s.taskCache.get(s.options.Clock.Now(), size, s.options.Ledger.Tasks)
 }
 
-func (s *Server) allAgents() []ledger.AgentInfo {
+func (s *Server) allAgents() []*ledger.AgentInfo {
 	return s.agentCache.get(s.options.Clock.Now(), s.options.Ledger.AgentCount(), s.options.Ledger.Agents)
 }

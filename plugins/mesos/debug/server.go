@@ -67,7 +67,7 @@ type Server struct {
 	started time.Time
 
 	taskCache  copied[ledger.Task]
-	agentCache copied[ledger.AgentInfo]
+	agentCache copied[*ledger.AgentInfo]
 
 	warned bool // of overlapping port ranges; only Run uses it
 }

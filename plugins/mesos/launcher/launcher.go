@@ -242,7 +242,8 @@ func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {
 			tasks[i].Limits = t.Need.Limits.TaskLimits()
 		}
 	}
-	var before, err error // before is what kept the ACCEPT from being sent
+	// before is what kept the ACCEPT from being sent.
+	var before, err error
 	if slices.ContainsFunc(b.Launches, func(launch ledger.Launch) bool { return !launch.Task.Bound }) { // a bound pod is on record itself
 		before = l.record.Record(ctx)
 	}

@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -28,6 +29,7 @@ type agent struct {
 	offered            time.Time // when it last made an offer
 	most               resources.Amounts
 	offeredPorts       resources.PortSet // last
+	info               *AgentInfo        // as Agents told of it last; nil if it has changed since
 }
 
 // Trouble says why an agent gets no new tasks.
@@ -400,25 +402,45 @@ func (l *Ledger) AgentCount() int {
 	return len(l.agents)
 }
 
-// Agents returns all known agents.
-func (l *Ledger) Agents() []AgentInfo {
+// agentsAtOnce is how many agents are looked at under one hold of the lock.
+const agentsAtOnce = 256
+
+// Agents returns all known agents, each as it was at some moment during the call. An agent that has not changed since the
+// last call is told of by the same record: a record must not be changed, and who keeps it can tell what is new.
+func (l *Ledger) Agents() []*AgentInfo {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.options.Clock.Now()
-	out := make([]AgentInfo, 0, len(l.agents))
-	for _, a := range l.agents {
-		info := AgentInfo{
-			ID: a.id, Hostname: a.hostname, Node: a.node, Attributes: a.attributes, Domain: a.domain, Trouble: a.trouble,
-			Unavailable: a.unavailable, Gone: a.gone, Serves: l.current(a.node) == a, Offers: len(a.offers), Tasks: len(a.tasks),
-			Most: a.most, OfferedPorts: a.offeredPorts,
+	all := slices.AppendSeq(make([]*agent, 0, len(l.agents)), maps.Values(l.agents))
+	l.mu.Unlock()
+	out := make([]*AgentInfo, 0, len(all))
+	for some := range slices.Chunk(all, agentsAtOnce) {
+		l.mu.Lock()
+		now := l.options.Clock.Now()
+		for _, a := range some {
+			if l.agents[a.id] == a {
+				out = append(out, l.infoOf(a, now))
+			}
 		}
-		for key, p := range a.pools {
-			info.Pools = append(info.Pools, PoolInfo{
-				PoolKey: key, Offered: p.offered.Amounts, Claimed: p.claimed,
-				Headroom: p.headroom(l.options.Executor.Amounts, now), Ports: p.freePorts(now), Executor: p.executor.id, Last: p.last, LastAt: p.lastAt,
-			})
-		}
-		out = append(out, info)
+		l.mu.Unlock()
 	}
 	return out
+}
+
+func (l *Ledger) infoOf(a *agent, now time.Time) *AgentInfo {
+	serves := l.current(a.node) == a
+	if i := a.info; i != nil && i.Serves == serves && i.Tasks == len(a.tasks) {
+		return i
+	}
+	info := &AgentInfo{
+		ID: a.id, Hostname: a.hostname, Node: a.node, Attributes: a.attributes, Domain: a.domain, Trouble: a.trouble,
+		Unavailable: a.unavailable, Gone: a.gone, Serves: serves, Offers: len(a.offers), Tasks: len(a.tasks),
+		Most: a.most, OfferedPorts: a.offeredPorts,
+	}
+	for key, p := range a.pools {
+		info.Pools = append(info.Pools, PoolInfo{
+			PoolKey: key, Offered: p.offered.Amounts, Claimed: p.claimed,
+			Headroom: p.headroom(l.options.Executor.Amounts, now), Ports: p.freePorts(now), Executor: p.executor.id, Last: p.last, LastAt: p.lastAt,
+		})
+	}
+	a.info = info
+	return info
 }

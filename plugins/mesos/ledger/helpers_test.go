@@ -4,6 +4,8 @@ package ledger
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -235,6 +237,22 @@ func (b *book) audit() {
 	defer l.mu.Unlock()
 	if f := l.fates; f.Received != int64(len(l.offers))+f.Accepted+f.Declined+f.Rescinded+f.Lost {
 		b.t.Fatalf("fates do not add up: %+v, %d held", f, len(l.offers))
+	}
+	now := l.options.Clock.Now()
+	for id, a := range l.agents {
+		if l.timed[id] != nil {
+			continue // what time alone changes is seen a moment later
+		}
+		told := l.infoOf(a, now)
+		a.info = nil
+		fresh := l.infoOf(a, now)
+		for _, info := range []*AgentInfo{told, fresh} {
+			slices.SortFunc(info.Pools, func(x, y PoolInfo) int { return strings.Compare(fmt.Sprint(x.PoolKey), fmt.Sprint(y.PoolKey)) })
+		}
+		if !reflect.DeepEqual(told, fresh) {
+			b.t.Fatalf("agent %s is told of as\n%+v, and it is\n%+v", id, told, fresh)
+		}
+		a.info = told
 	}
 	var counts [Terminal + 1]int
 	claims, live := 0, map[types.UID]string{}

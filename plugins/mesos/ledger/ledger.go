@@ -151,8 +151,11 @@ func (l *Ledger) Subscription() int {
 	return l.subscription
 }
 
-// touch notes that an agent's view has changed.
-func (l *Ledger) touch(a *agent) { l.dirty[a.id] = a }
+// touch notes that an agent has changed.
+func (l *Ledger) touch(a *agent) {
+	l.dirty[a.id] = a
+	a.info = nil
+}
 
 // grow notes that an agent has more room than before, or may be used again.
 func (l *Ledger) grow(a *agent) {

@@ -59,7 +59,7 @@ type Capacity struct {
 	Client kubernetes.Interface
 	Nodes  corelisters.NodeLister
 	Pods   corelisters.PodLister
-	Agents func() []ledger.AgentInfo
+	Agents func() []*ledger.AgentInfo
 	// Held says whether a task of ours holds the pod's resources, or is to.
 	Held     func(*v1.Pod) bool
 	Recorder events.EventRecorder
@@ -184,9 +184,8 @@ func (c *Capacity) outside() (map[string]resources.Amounts, error) {
 
 // judge compares one agent with its node. Resources that the node does not know, or the agent does not have, cannot be given
 // away twice.
-func judge(a ledger.AgentInfo, outside resources.Amounts, node *v1.Node) (Overcommit, bool) {
-	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: node.Status.Allocatable}}}}}
-	o := Overcommit{Node: a.Node, AgentID: a.ID, Agent: a.Most, Outside: outside, Allocatable: resources.NeedOf(pod, resources.Amounts{}).Amounts}
+func judge(a *ledger.AgentInfo, outside resources.Amounts, node *v1.Node) (Overcommit, bool) {
+	o := Overcommit{Node: a.Node, AgentID: a.ID, Agent: a.Most, Outside: outside, Allocatable: resources.AmountsOf(node.Status.Allocatable)}
 	one := func(agent, outside, allocatable int64) int64 {
 		if agent == 0 || allocatable == 0 {
 			return 0
@@ -232,7 +231,7 @@ func (c *Capacity) annotate(ctx context.Context, over map[string]Overcommit, ser
 var nodePorts = resources.NewPortSet(resources.PortRange{Begin: 30000, End: 32767})
 
 // ports warns once that agents offer ports which Services of type NodePort may take on every node.
-func (c *Capacity) ports(ctx context.Context, agents []ledger.AgentInfo) {
+func (c *Capacity) ports(ctx context.Context, agents []*ledger.AgentInfo) {
 	if c.warned {
 		return
 	}

@@ -48,7 +48,7 @@ func newCapacityRig() *capacityRig {
 	})
 	r.Capacity = &Capacity{
 		Clock: testclock.NewFakeClock(time.Now()), Client: client, Nodes: corelisters.NewNodeLister(r.nodes), Pods: corelisters.NewPodLister(r.pods),
-		Agents: func() []ledger.AgentInfo { return r.agents }, Held: func(p *v1.Pod) bool { return r.held[p.UID] },
+		Agents: func() []*ledger.AgentInfo { return pointers(r.agents) }, Held: func(p *v1.Pod) bool { return r.held[p.UID] },
 		Recorder: r.events, Ready: func() bool { return true },
 	}
 	return r
@@ -56,6 +56,14 @@ func newCapacityRig() *capacityRig {
 
 func amounts(cpus, mem int64) resources.Amounts {
 	return resources.Amounts{CPUs: cpus, Mem: mem * 1000}
+}
+
+// pointers returns records of agents, new ones each time.
+func pointers(agents []ledger.AgentInfo) (out []*ledger.AgentInfo) {
+	for _, a := range agents {
+		out = append(out, &a)
+	}
+	return out
 }
 
 func agent(most resources.Amounts) ledger.AgentInfo {

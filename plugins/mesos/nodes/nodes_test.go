@@ -193,7 +193,7 @@ func TestPatch(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "7", Labels: tt.labels}, Spec: v1.NodeSpec{Taints: tt.taints}}
 			s := &Syncer{Clock: testclock.NewFakeClock(noon), Lead: 10 * time.Minute}
-			body := patch(node, tt.agent, !tt.unknown, !tt.off, s.wantedKeys(tt.agent, !tt.unknown))
+			body := patch(node, &tt.agent, !tt.unknown, !tt.off, s.wantedKeys(&tt.agent, !tt.unknown))
 			if (body == nil) != (tt.wantLabels == nil && tt.wantTaints == nil) {
 				t.Fatalf("patch %s", body)
 			}
@@ -247,8 +247,8 @@ func TestSyncer(t *testing.T) {
 	clock := testclock.NewFakeClock(time.Now())
 	ready := make(chan bool, 10)
 	s := &Syncer{Clock: clock, Client: client, Nodes: corelisters.NewNodeLister(indexer), AttributeLabels: true, Ready: func() bool { return <-ready },
-		Agents: func() []ledger.AgentInfo {
-			return []ledger.AgentInfo{{ID: "S1", Node: "n", Serves: true, Trouble: ledger.AgentDraining}, {ID: "S0", Node: "n", Trouble: ledger.AgentUnreachable}}
+		Agents: func() []*ledger.AgentInfo {
+			return []*ledger.AgentInfo{{ID: "S1", Node: "n", Serves: true, Trouble: ledger.AgentDraining}, {ID: "S0", Node: "n", Trouble: ledger.AgentUnreachable}}
 		}}
 	done := make(chan error)
 	go func() { done <- s.Run(ctx) }()

@@ -28,13 +28,22 @@ type Syncer struct {
 	Clock  clock.WithTicker
 	Client kubernetes.Interface
 	Nodes  corelisters.NodeLister
-	Agents func() []ledger.AgentInfo
+	// Agents returns all agents; the record of one that has not changed is the same as before.
+	Agents func() []*ledger.AgentInfo
 	// AttributeLabels turns attributes and fault domains into labels.
 	AttributeLabels bool
 	// Lead is how long before a maintenance window the node is tainted.
 	Lead time.Duration
 	// Ready says whether the picture of the agents is complete: nothing is taken off nodes before.
 	Ready func() bool
+
+	right map[string]right
+}
+
+// right is what a node and its agent were when nothing had to change on the node: as long as both are that, nothing has to.
+type right struct {
+	agent   *ledger.AgentInfo
+	version string
 }
 
 // interval is the time between looks at the agents, and calmPatches the most nodes that are written in one without trouble:
@@ -62,8 +71,9 @@ func (s *Syncer) sync(ctx context.Context) {
 	if !s.Ready() {
 		return
 	}
-	serving := map[string]ledger.AgentInfo{}
-	for _, a := range s.Agents() {
+	agents := s.Agents()
+	serving := make(map[string]*ledger.AgentInfo, len(agents))
+	for _, a := range agents {
 		if a.Serves {
 			serving[a.Node] = a
 		}
@@ -73,11 +83,23 @@ func (s *Syncer) sync(ctx context.Context) {
 		klog.FromContext(ctx).Error(err, "Cannot list nodes")
 		return
 	}
+	before := s.right
+	s.right = make(map[string]right, len(nodes))
 	calm := 0
 	for _, node := range nodes {
 		agent, known := serving[node.Name]
+		now := right{agent, node.ResourceVersion}
+		timed := known && !agent.Unavailable.Start.IsZero()
+		if !timed && node.ResourceVersion != "" && before[node.Name] == now {
+			s.right[node.Name] = now
+			continue
+		}
+		if !known {
+			agent = &ledger.AgentInfo{}
+		}
 		body := patch(node, agent, known, s.AttributeLabels, s.wantedKeys(agent, known))
 		if body == nil {
+			s.right[node.Name] = now
 			continue
 		}
 		if agent.Trouble == ledger.NoTrouble {
@@ -94,7 +116,7 @@ func (s *Syncer) sync(ctx context.Context) {
 // patch returns what has to change on a node, nil for nothing. Labels of agents that have made no offer yet are left:
 // an agent whose room is all used does not offer for a long time after a restart. They go when the master has removed
 // the agent.
-func patch(node *v1.Node, agent ledger.AgentInfo, known, attributeLabels bool, taintKeys []string) []byte {
+func patch(node *v1.Node, agent *ledger.AgentInfo, known, attributeLabels bool, taintKeys []string) []byte {
 	changed := map[string]any{}
 	if known && attributeLabels && (agent.Hostname != "" || agent.Gone) {
 		want := map[string]string{}
@@ -146,7 +168,7 @@ var taintOf = map[ledger.Trouble]string{
 }
 
 // wantedKeys returns the keys of the taints that a node should have because of its agent.
-func (s *Syncer) wantedKeys(agent ledger.AgentInfo, known bool) []string {
+func (s *Syncer) wantedKeys(agent *ledger.AgentInfo, known bool) []string {
 	if !known {
 		return nil
 	}

@@ -66,15 +66,19 @@ func (n Need) WithPorts(chosen []int32) Need {
 // pod-level resources), rounded up to thousandths. Where less is asked of cpus or memory than floor, floor counts:
 // Mesos refuses a task without resources. Ephemeral storage is disk; every other resource is Kubernetes' own business.
 func NeedOf(pod *v1.Pod, floor Amounts) Need {
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
-	need := Need{Amounts: Amounts{
-		CPUs: milli(requests[v1.ResourceCPU]),
-		Mem:  milliMiB(requests[v1.ResourceMemory]),
-		Disk: milliMiB(requests[v1.ResourceEphemeralStorage]),
-	}}
+	need := Need{Amounts: AmountsOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true}))}
 	need.CPUs, need.Mem = max(need.CPUs, floor.CPUs), max(need.Mem, floor.Mem)
 	need.Ports = hostPorts(pod)
 	return need
+}
+
+// AmountsOf returns what a list of Kubernetes has of cpu, memory and ephemeral storage, rounded up to thousandths.
+func AmountsOf(list v1.ResourceList) Amounts {
+	return Amounts{
+		CPUs: milli(list[v1.ResourceCPU]),
+		Mem:  milliMiB(list[v1.ResourceMemory]),
+		Disk: milliMiB(list[v1.ResourceEphemeralStorage]),
+	}
 }
 
 // gpuResource is the extended resource that stands for Mesos' gpus.
