@@ -67,6 +67,10 @@ conformance: ## Compare the Mesos simulator with recordings of a real master and
 fuzz: ## Fuzz what reads the network, FUZZ_SECONDS (20) a target
 	@hack/fuzz.sh
 
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in the shipped programs (needs https://vuln.go.dev, or a mirror in GOVULNDB)
+	@hack/vulncheck.sh
+
 .PHONY: clean
 clean: down ## Remove what was built and run; .tools/ stays
 	@rm -rf bin .run
