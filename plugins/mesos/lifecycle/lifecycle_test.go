@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,9 +57,15 @@ func (f fakeLauncher) Launch(ctx context.Context, uid types.UID) (ledger.Task, e
 type fakeSession struct {
 	mu         sync.Mutex
 	reconciled bool
+	asked      atomic.Int32 // whether it is
 }
 
-func (f *fakeSession) Reconciled() bool    { f.mu.Lock(); defer f.mu.Unlock(); return f.reconciled }
+func (f *fakeSession) Reconciled() bool {
+	f.asked.Add(1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reconciled
+}
 func (f *fakeSession) FrameworkID() string { return framework }
 
 type fixture struct {
