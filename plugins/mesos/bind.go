@@ -155,7 +155,7 @@ func (m *Mesos) send(ctx context.Context, binding *v1.Binding) error {
 
 // maxBindings bounds the Bindings in flight. Offers that come back let many tasks start at one moment. An API server takes
 // 100 requests on one connection, and for each one more the client opens another connection, with all that TLS costs.
-const maxBindings = 48
+const maxBindings = 80
 
 // look asks the API server what became of a Binding. settled means that it cannot be stored any more, bound that the pod
 // is bound to the node with the task.
