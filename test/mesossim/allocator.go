@@ -145,7 +145,9 @@ func (al *allocator) run(agents []*agentView) {
 					l.take(resources)
 				}
 				offers[slot.f] = append(offers[slot.f], m.makeOffer(slot.f, v, slot.role, allocated))
-				order = al.order()
+				if len(order) > 1 {
+					order = al.order()
+				}
 				changed = len(v.free) > 0
 				break
 			}

@@ -35,7 +35,10 @@ func (al *allocator) charge(f *framework, allocated bag, count int) {
 			al.shareOf(f, r.key.role).allocations++
 			al.roles[r.key.role].allocations++
 		}
-		f.used[r.key.role] = f.used[r.key.role].plusOne(*r)
+	}
+	if len(allocated) > 0 { // all of it is allocated to one role
+		role := allocated[0].key.role
+		f.used[role] = f.used[role].plus(allocated)
 	}
 }
 

@@ -33,7 +33,7 @@ type Cluster struct {
 	mu      sync.Mutex
 	posted  []func()
 	closed  bool
-	changed chan struct{}
+	changed chan struct{} // nil while nobody waits
 	rng     *rand.Rand
 
 	masters []*masterNode
@@ -51,7 +51,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	options = options.withDefaults()
 	c := &Cluster{
 		opts: options, timing: options.Timing, clock: options.Clock, logger: klog.FromContext(ctx).WithName("mesossim"),
-		changed: make(chan struct{}), byName: map[string]*agent{}, rng: rand.New(rand.NewSource(options.Seed)),
+		byName: map[string]*agent{}, rng: rand.New(rand.NewSource(options.Seed)),
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.records.init()
@@ -166,8 +166,18 @@ func (c *Cluster) after(d time.Duration, f func()) (stop func()) {
 func (c *Cluster) now() time.Time { return c.clock.Now() }
 
 func (c *Cluster) broadcast() {
-	close(c.changed)
-	c.changed = make(chan struct{})
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
+	}
+}
+
+// watch returns what is closed at the next change. The caller holds the lock.
+func (c *Cluster) watch() <-chan struct{} {
+	if c.changed == nil {
+		c.changed = make(chan struct{})
+	}
+	return c.changed
 }
 
 // Wait returns when condition holds; it is evaluated first at once and then whenever the state of the cluster has changed,
@@ -175,7 +185,7 @@ func (c *Cluster) broadcast() {
 func (c *Cluster) Wait(ctx context.Context, condition func() bool) error {
 	for {
 		c.mu.Lock()
-		changed := c.changed
+		changed := c.watch()
 		c.mu.Unlock()
 		if condition() {
 			return nil

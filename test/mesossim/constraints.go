@@ -63,11 +63,11 @@ type textRegex struct {
 }
 
 // readSchedulerCall reads a call together with its offer constraints.
-func readSchedulerCall(r *http.Request, call *schedulerCall) (map[string]bool, *offerConstraints, *httpError) {
+func readSchedulerCall(r *http.Request, call *schedulerCall) (hasType bool, constraints *offerConstraints, herr *httpError) {
 	var raw json.RawMessage
-	present, body, herr := readCallBody(r, &call.Call)
+	hasType, body, herr := readCallBody(r, &call.Call)
 	if herr != nil || r.Header.Get("Content-Type") != mediaJSON {
-		return present, nil, herr
+		return hasType, nil, herr
 	}
 	var parts struct {
 		Subscribe struct {
@@ -78,7 +78,7 @@ func readSchedulerCall(r *http.Request, call *schedulerCall) (map[string]bool, *
 		} `json:"update_framework"`
 	}
 	if err := json.Unmarshal(body, &parts); err != nil {
-		return present, nil, nil // of no known form: the call itself was read
+		return hasType, nil, nil // of no known form: the call itself was read
 	}
 	switch {
 	case parts.Subscribe.OfferConstraints != nil:
@@ -86,13 +86,13 @@ func readSchedulerCall(r *http.Request, call *schedulerCall) (map[string]bool, *
 	case parts.UpdateFramework.OfferConstraints != nil:
 		raw = *parts.UpdateFramework.OfferConstraints
 	default:
-		return present, nil, nil
+		return hasType, nil, nil
 	}
-	constraints := &offerConstraints{}
+	constraints = &offerConstraints{}
 	if err := json.Unmarshal(raw, constraints); err != nil {
-		return nil, nil, refuse(http.StatusBadRequest, "Failed to convert JSON into Call protobuf: %v", err)
+		return false, nil, refuse(http.StatusBadRequest, "Failed to convert JSON into Call protobuf: %v", err)
 	}
-	return present, constraints, nil
+	return hasType, constraints, nil
 }
 
 func (o *offerConstraints) validate(roles []string) string {

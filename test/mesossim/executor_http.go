@@ -42,7 +42,7 @@ func (api *executorAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *agent) waitAwake(r *http.Request, generation int) (state nodeState, alive bool) {
 	for {
 		a.c.mu.Lock()
-		changed := a.c.changed
+		changed := a.c.watch()
 		stopped := a.stopped
 		state, alive = a.state, a.running && a.generation == generation && !a.c.closed
 		a.c.mu.Unlock()
@@ -68,12 +68,12 @@ func (a *agent) serveExecutor(w http.ResponseWriter, r *http.Request, generation
 	}
 	defer leave()
 	call := &mesosexec.Call{}
-	present, herr := readCall(r, call)
+	hasType, herr := readCall(r, call)
 	if herr == nil && state == nodeRecovering {
 		herr = refuse(http.StatusServiceUnavailable, "Agent has not finished recovery")
 	}
 	if herr == nil {
-		herr = validateExecutorCall(call, present["type"])
+		herr = validateExecutorCall(call, hasType)
 	}
 	media := ""
 	if herr == nil && call.Type == mesosexec.Call_SUBSCRIBE {

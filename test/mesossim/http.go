@@ -57,62 +57,76 @@ func writeAccepted(w http.ResponseWriter) {
 // readBody reads the whole body before anything is looked at, as libprocess does, so that a request counts as arrived
 // when its last byte has.
 func readBody(r *http.Request) error {
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
-	if err == nil {
-		r.Body = io.NopCloser(bytes.NewReader(body))
+	if r.ContentLength > maxBody {
+		return fmt.Errorf("a body of %d bytes", r.ContentLength)
 	}
-	return err
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), 64<<10)) + bytes.MinRead)
+	if _, err := body.ReadFrom(http.MaxBytesReader(nil, r.Body, maxBody)); err != nil {
+		return err
+	}
+	r.Body = &wholeBody{Reader: bytes.NewReader(body.Bytes()), data: body.Bytes()}
+	return nil
 }
+
+// A wholeBody is a body that was read already.
+type wholeBody struct {
+	*bytes.Reader
+	data []byte
+}
+
+func (*wholeBody) Close() error { return nil }
 
 type message interface {
 	proto.Message
 	Unmarshal([]byte) error
 }
 
-// readCall checks method and content type and reads the call, in a master's order. present lists the numbers of
-// the fields that the call has at its top level, because the generated types cannot tell an absent type from type 0.
-func readCall(r *http.Request, call message) (present map[string]bool, herr *httpError) {
-	present, _, herr = readCallBody(r, call)
-	return present, herr
+// readCall checks method and content type and reads the call, in a master's order. The generated types cannot tell an
+// absent type from type 0, so hasType says it.
+func readCall(r *http.Request, call message) (hasType bool, herr *httpError) {
+	hasType, _, herr = readCallBody(r, call)
+	return hasType, herr
 }
 
 // readCallBody is readCall that also returns the body.
-func readCallBody(r *http.Request, call message) (present map[string]bool, body []byte, herr *httpError) {
+func readCallBody(r *http.Request, call message) (hasType bool, body []byte, herr *httpError) {
 	if r.Method != http.MethodPost {
 		e := refuse(http.StatusMethodNotAllowed, "405 Method Not Allowed. Expecting one of { 'POST' }, but received '%s'.", r.Method)
 		e.header = http.Header{"Allow": {"POST"}}
-		return nil, nil, e
+		return false, nil, e
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, nil, refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
+	if whole, ok := r.Body.(*wholeBody); ok {
+		body = whole.data
+	} else {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return false, nil, refuse(http.StatusBadRequest, "Failed to read the body: %v", err)
+		}
 	}
 	contentType, ok := r.Header["Content-Type"]
 	if !ok || len(contentType) == 0 {
-		return nil, nil, refuse(http.StatusBadRequest, "Expecting 'Content-Type' to be present")
+		return false, nil, refuse(http.StatusBadRequest, "Expecting 'Content-Type' to be present")
 	}
 	switch contentType[0] {
 	case mediaProtobuf:
 		if err := call.Unmarshal(body); err != nil {
-			return nil, nil, refuse(http.StatusBadRequest, "Failed to parse body into Call protobuf")
+			return false, nil, refuse(http.StatusBadRequest, "Failed to parse body into Call protobuf")
 		}
-		return topLevelFields(body, call), body, nil
+		return hasField(body, call, "type"), body, nil
 	case mediaJSON:
 		if err := unmarshalJSON(body, call); err != nil {
-			return nil, nil, refuse(http.StatusBadRequest, "Failed to %v", err)
+			return false, nil, refuse(http.StatusBadRequest, "Failed to %v", err)
 		}
-		present = map[string]bool{}
 		raw, _ := parseJSON(body)
 		object, _ := raw.(map[string]any)
-		for key, value := range object {
-			present[key] = value != nil
-			if name, ok := value.(string); ok && key == "type" {
-				present[key] = knownEnum(call, name)
-			}
+		value := object["type"]
+		if name, ok := value.(string); ok {
+			return knownEnum(call, name), body, nil
 		}
-		return present, body, nil
+		return value != nil, body, nil
 	}
-	return nil, nil, refuse(http.StatusUnsupportedMediaType, "Expecting 'Content-Type' of %s or %s", mediaJSON, mediaProtobuf)
+	return false, nil, refuse(http.StatusUnsupportedMediaType, "Expecting 'Content-Type' of %s or %s", mediaJSON, mediaProtobuf)
 }
 
 // acceptedMedia chooses the type of a streamed or plain answer from Accept; "" if nothing fits.

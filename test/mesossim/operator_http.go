@@ -26,9 +26,9 @@ func (c *Cluster) serveOperator(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	call := &mesosmaster.Call{}
-	present, herr := readCall(r, call)
+	hasType, herr := readCall(r, call)
 	if herr == nil {
-		herr = validateOperatorCall(call, present["type"])
+		herr = validateOperatorCall(call, hasType)
 	}
 	media := ""
 	if herr == nil {
@@ -315,11 +315,11 @@ func (a *agent) serveOperator(w http.ResponseWriter, r *http.Request) {
 	a.c.busy.enter()
 	defer a.c.busy.leave()
 	call := &mesosagent.Call{}
-	present, herr := readCall(r, call)
+	hasType, herr := readCall(r, call)
 	media := acceptedMedia(r)
 	switch {
 	case herr != nil:
-	case !present["type"]:
+	case !hasType:
 		herr = refuse(http.StatusBadRequest, "Failed to validate agent::Call: Expecting 'type' to be present")
 	case media == "":
 		herr = notAcceptable()

@@ -20,9 +20,7 @@ func protoText(m any) string {
 
 func writeText(b *strings.Builder, v reflect.Value, indent string) {
 	fields := append([]fieldInfo(nil), fieldsOf(v.Type())...)
-	sort.Slice(fields, func(i, j int) bool {
-		return fieldNumber(v.Type().Field(fields[i].index).Tag.Get("protobuf")) < fieldNumber(v.Type().Field(fields[j].index).Tag.Get("protobuf"))
-	})
+	sort.Slice(fields, func(i, j int) bool { return fields[i].number < fields[j].number })
 	for i := range fields {
 		f := &fields[i]
 		fv := v.Field(f.index)

@@ -194,9 +194,9 @@ func (r *resource) toProto() mesos.Resource {
 }
 
 func newBag(rs []mesos.Resource) bag {
-	var b bag
+	b := make(bag, 0, len(rs))
 	for i := range rs {
-		b = b.plusOne(newResource(&rs[i]))
+		b.add(newResource(&rs[i]))
 	}
 	return b
 }
@@ -210,35 +210,40 @@ func (b bag) find(k *resourceKey) int {
 	return -1
 }
 
-func (b bag) plusOne(r resource) bag {
+// add adds r to a bag that is not shared yet.
+func (b *bag) add(r resource) {
 	if r.empty() {
-		return b
+		return
 	}
 	i := b.find(&r.key)
 	if i < 0 {
-		return append(b[:len(b):len(b)], r)
+		*b = append(*b, r)
+		return
 	}
-	out := slices.Clone(b)
-	out[i].milli += r.milli
+	sum := &(*b)[i]
+	sum.milli += r.milli
 	if r.ranges != nil {
-		out[i].ranges = joinSpans(append(slices.Clone(out[i].ranges), r.ranges...))
+		sum.ranges = joinSpans(append(slices.Clone(sum.ranges), r.ranges...))
 	}
 	if r.set != nil {
-		out[i].set = append(slices.Clone(out[i].set), r.set...)
-		sort.Strings(out[i].set)
-		out[i].set = slices.Compact(out[i].set)
+		sum.set = append(slices.Clone(sum.set), r.set...)
+		sort.Strings(sum.set)
+		sum.set = slices.Compact(sum.set)
 	}
-	return out
 }
 
 func (b bag) plus(other bag) bag {
-	if len(b) == 0 {
+	switch {
+	case len(b) == 0:
 		return other
+	case len(other) == 0:
+		return b
 	}
+	out := slices.Clone(b)
 	for i := range other {
-		b = b.plusOne(other[i])
+		out.add(other[i])
 	}
-	return b
+	return out
 }
 
 // minus subtracts what is there of other.

@@ -28,9 +28,9 @@ func (c *Cluster) serveScheduler(w http.ResponseWriter, r *http.Request, princip
 	}
 	defer leave()
 	call := &schedulerCall{}
-	present, constraints, herr := readSchedulerCall(r, call)
+	hasType, constraints, herr := readSchedulerCall(r, call)
 	if herr == nil {
-		call.hasType, call.constraints = present["type"], constraints
+		call.hasType, call.constraints = hasType, constraints
 		herr = validateCall(call, principal)
 	}
 	if herr != nil {

@@ -4,7 +4,6 @@ package mesossim
 
 import (
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -146,10 +145,7 @@ func (s *eventStream) serve(w http.ResponseWriter, r *http.Request) {
 		chunked := s.chunk > 0
 		s.mu.Unlock()
 		for _, event := range events {
-			record := encode(s.media, event)
-			buf = strconv.AppendInt(buf, int64(len(record)), 10)
-			buf = append(buf, '\n')
-			buf = append(buf, record...)
+			buf = appendRecord(buf, s.media, event)
 			if len(buf) > 1<<20 && cutAfter < 0 && !chunked {
 				if _, err := w.Write(buf); err != nil {
 					s.discount(len(events))

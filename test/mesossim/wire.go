@@ -4,41 +4,65 @@ package mesossim
 
 import (
 	"reflect"
+	"slices"
+	"strconv"
 
 	"github.com/gogo/protobuf/proto"
 )
 
-type marshaler interface{ Marshal() ([]byte, error) }
+// marshaler is what all generated types are.
+type marshaler interface {
+	Size() int
+	MarshalTo([]byte) (int, error)
+}
 
-// encode encodes an event or an answer. The types are generated and complete, so encoding cannot fail.
+// encode encodes an event or an answer.
 func encode(media string, m any) []byte {
-	if media == mediaProtobuf {
-		if p, ok := m.(marshaler); ok {
-			b, err := p.Marshal()
-			if err != nil {
-				panic("mesossim: an incomplete message: " + err.Error())
-			}
-			return b
-		}
+	if p, ok := m.(marshaler); ok && media == mediaProtobuf {
+		return appendProto(nil, p, p.Size())
 	}
 	return marshalJSON(m)
 }
 
-// topLevelFields returns the names of the fields that stand at the top level of an encoded message.
-func topLevelFields(body []byte, m any) map[string]bool {
-	numbers := map[int]string{}
-	t := reflect.TypeOf(m).Elem()
-	for _, f := range fieldsOf(t) {
-		numbers[fieldNumber(t.Field(f.index).Tag.Get("protobuf"))] = f.name
+// appendProto appends a message of a size. The types are generated and complete, so encoding cannot fail.
+func appendProto(buf []byte, m marshaler, size int) []byte {
+	buf = slices.Grow(buf, size)
+	n, err := m.MarshalTo(buf[len(buf) : len(buf)+size])
+	if err != nil {
+		panic("mesossim: an incomplete message: " + err.Error())
 	}
-	present := map[string]bool{}
+	return buf[:len(buf)+n]
+}
+
+// appendRecord appends a frame of RecordIO.
+func appendRecord(buf []byte, media string, m any) []byte {
+	if p, ok := m.(marshaler); ok && media == mediaProtobuf {
+		size := p.Size()
+		buf = append(strconv.AppendInt(buf, int64(size), 10), '\n')
+		return appendProto(buf, p, size)
+	}
+	record := marshalJSON(m)
+	buf = append(strconv.AppendInt(buf, int64(len(record)), 10), '\n')
+	return append(buf, record...)
+}
+
+// hasField says whether a field stands at the top level of an encoded message.
+func hasField(body []byte, m any, name string) bool {
+	number := 0
+	for _, f := range fieldsOf(reflect.TypeOf(m).Elem()) {
+		if f.name == name {
+			number = f.number
+		}
+	}
 	b := proto.NewBuffer(body)
 	for {
 		key, err := b.DecodeVarint()
 		if err != nil {
-			return present
+			return false
 		}
-		present[numbers[int(key>>3)]] = true
+		if int(key>>3) == number {
+			return true
+		}
 		switch key & 7 {
 		case proto.WireVarint:
 			_, err = b.DecodeVarint()
@@ -49,28 +73,12 @@ func topLevelFields(body []byte, m any) map[string]bool {
 		case proto.WireBytes:
 			_, err = b.DecodeRawBytes(false)
 		default:
-			return present
+			return false
 		}
 		if err != nil {
-			return present
+			return false
 		}
 	}
-}
-
-// fieldNumber reads the second part of a protobuf tag.
-func fieldNumber(tag string) int {
-	n, comma := 0, false
-	for _, c := range tag {
-		switch {
-		case c == ',' && comma:
-			return n
-		case c == ',':
-			comma = true
-		case comma && c >= '0' && c <= '9':
-			n = n*10 + int(c-'0')
-		}
-	}
-	return n
 }
 
 // knownEnum says whether the message's field "type" has a value of that name.

@@ -24,6 +24,7 @@ import (
 
 type fieldInfo struct {
 	index    int
+	number   int // in protobuf
 	name     string
 	required bool
 	enum     string // full name of the enum
@@ -47,6 +48,8 @@ func fieldsOf(t reflect.Type) []fieldInfo {
 		for n, part := range strings.Split(tag, ",") {
 			key, value, _ := strings.Cut(part, "=")
 			switch {
+			case n == 1:
+				f.number, _ = strconv.Atoi(part)
 			case n == 2:
 				f.required = part == "req"
 			case key == "name":
