@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,26 +78,39 @@ func (in *injector) rival(ctx context.Context, f fault) error {
 			return err
 		}
 	}
-	// A new master takes a framework without a failover timeout for one that may come back.
-	return in.insist(ctx, func() error {
-		var errs []error
-		for _, other := range in.sim.Frameworks() {
-			if other.Info.Name != frameworkName && !other.Removed && !other.Connected {
-				errs = append(errs, in.operate(ctx, "TEARDOWN", "teardown", map[string]any{"framework_id": map[string]any{"value": other.ID}}))
-			}
-		}
-		return errors.Join(errs...)
-	})
+	return nil
 }
 
-// framework returns the scheduler's framework as the master knows it.
-func (w *world) framework() (mesossim.Framework, bool) {
-	for _, f := range w.sim.Frameworks() {
-		if f.Info.Name == frameworkName && !f.Removed {
-			return f, true
+// clearRivals ends rivals that are no more. A master that hears of one from an agent only takes it for one that may come
+// back.
+func (in *injector) clearRivals(ctx context.Context) {
+	for _, other := range in.sim.Frameworks() {
+		if other.Info.Name == frameworkName || other.Removed || !other.Recovered {
+			continue
+		}
+		if err := in.operate(ctx, "TEARDOWN", "teardown", map[string]any{"framework_id": map[string]any{"value": other.ID}}); err != nil {
+			in.journal.notef("rival %s is not torn down yet: %v", other.ID, err)
 		}
 	}
-	return mesossim.Framework{}, false
+}
+
+// tasks are those of the scheduler's frameworks, also of removed ones.
+func (w *world) tasks() []mesossim.Task {
+	ours := map[string]bool{}
+	for _, f := range w.sim.Frameworks() {
+		ours[f.ID] = f.Info.Name == frameworkName
+	}
+	return slices.DeleteFunc(w.sim.Tasks(), func(t mesossim.Task) bool { return !ours[t.FrameworkID] })
+}
+
+// framework returns the scheduler's framework as the master knows it: the one that is connected, or else the last.
+func (w *world) framework() (found mesossim.Framework, ok bool) {
+	for _, f := range w.sim.Frameworks() {
+		if f.Info.Name == frameworkName && !f.Removed && !found.Connected {
+			found, ok = f, true
+		}
+	}
+	return found, ok
 }
 
 // tearDown is the end of the framework: an operator tears it down, or its failover timeout passes while no scheduler is

@@ -185,7 +185,10 @@ func (w *world) unleash(ctx context.Context, seed uint64, in *injector, length t
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	violations = w.settle(ctx, settleLimit, func() []violation { return append(w.unsettled(), w.alive()...) })
+	violations = w.settle(ctx, settleLimit, func() []violation {
+		in.clearRivals(ctx)
+		return append(w.unsettled(), w.alive()...)
+	})
 	w.journal.notef("settled, but for %d", len(violations))
 	times.lap("settle")
 	if len(violations) == 0 {
@@ -223,7 +226,7 @@ func (w *world) evidence() (*evidence, error) {
 	if e.requests, err = requests(w.c, w.audit, w.namespace, w.api.sentAt()); err != nil {
 		return nil, err
 	}
-	e.lives = lives(w.sim.Tasks(), e.incidents, agentsKnow(w.sim))
+	e.lives = lives(w.tasks(), e.incidents, agentsKnow(w.sim))
 	return e, nil
 }
 

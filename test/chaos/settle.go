@@ -29,7 +29,7 @@ const (
 func (w *world) unsettled() []violation {
 	agents := agentsKnow(w.sim)
 	alive := map[string][]mesossim.Task{}
-	for _, l := range lives(w.sim.Tasks(), w.journal.incidents(), agents) {
+	for _, l := range lives(w.tasks(), w.journal.incidents(), agents) {
 		if l.alive() {
 			alive[l.uid] = append(alive[l.uid], l.task)
 		}
