@@ -297,6 +297,7 @@ func (l *Ledger) ExecutorGone(agentID, executorID string) {
 
 func (l *Ledger) executorEnded(a *agent, executorID string) {
 	delete(a.executors, executorID)
+	l.endedExecutors.add(executorID)
 	for _, p := range a.pools {
 		if p.executor.id == executorID && executorID != "" {
 			p.executor = executor{digest: p.executor.digest}
@@ -333,8 +334,8 @@ func (l *Ledger) adoptExecutor(a *agent, key PoolKey, named []mesos.ExecutorID) 
 			l.executorSeen(a, n.Value)
 			return
 		}
-		if u := a.executors[n.Value]; u != nil && u.retired {
-			continue
+		if u := a.executors[n.Value]; u != nil && u.retired || l.endedExecutors.has(n.Value) {
+			continue // the master may name one that never came to run on the agent: its tasks would be dropped
 		}
 		if e, ok := taskinfo.ParseExecutorID(n.Value); ok && e.Digest == p.executor.digest && e.Kind != resources.Other && e.Incarnation > best.Incarnation {
 			best = e

@@ -846,3 +846,21 @@ func TestAttemptsNeverShareAnID(t *testing.T) {
 		}
 	}
 }
+
+// A master may go on naming an executor whose launch never came to be on the agent. Tasks for it would all be dropped.
+func TestExecutorThatNeverRanIsNotUsed(t *testing.T) {
+	b := newBook(t)
+	b.add(b.offer("O1", "S1", "cpus:8;mem:8192"))
+	b.mustClaim("p", needOf(1000, 1024), "S1")
+	first := b.mustBatch("S1", "p")
+	b.Sent(first)
+	b.because(first.Launches[0].Task.ID, "S1", mesos.TASK_DROPPED, mesos.SOURCE_AGENT, mesos.REASON_EXECUTOR_TERMINATED, "No executor is expected to launch and there is none running")
+	b.add(b.offer("O2", "S1", "cpus:8;mem:8192", running(first.ExecutorID)))
+	if !b.Retry("p") {
+		t.Fatal("the launch is not tried again")
+	}
+	second := b.mustBatch("S1", "p")
+	if second.ExecutorID == first.ExecutorID || !second.NewExecutor {
+		t.Errorf("launched with executor %s (new: %v), which never ran", second.ExecutorID, second.NewExecutor)
+	}
+}

@@ -55,12 +55,14 @@ type Ledger struct {
 	counts       [Terminal + 1]int
 	tasks        map[string]*Task
 	ended        *recent // task ids that ended: terminal is final
-	strangers    map[string]*Stranger
-	waiting      map[types.UID]*Waiting
-	nominated    map[types.UID]*Waiting // those of them that are nominated for a node
-	trying       types.UID              // the pod whose scheduling cycle was the last to begin
-	attempt      int64
-	fates        Fates
+	// endedExecutors are ids of executors that ended, or whose launch failed. An id is used once.
+	endedExecutors *recent
+	strangers      map[string]*Stranger
+	waiting        map[types.UID]*Waiting
+	nominated      map[types.UID]*Waiting // those of them that are nominated for a node
+	trying         types.UID              // the pod whose scheduling cycle was the last to begin
+	attempt        int64
+	fates          Fates
 
 	heed     map[types.UID]*Task // see heeded
 	timed    map[string]*agent   // those that time alone changes something for: rests of offers to come, windows to end
@@ -72,6 +74,7 @@ type Ledger struct {
 const (
 	rememberEnded     = 1 << 17
 	rememberRescinded = 1 << 10
+	rememberExecutors = 1 << 14
 )
 
 // New returns an empty ledger.
@@ -87,12 +90,14 @@ func New(options Options) *Ledger {
 		inFlight:  map[types.UID]*Task{},
 		tasks:     map[string]*Task{},
 		ended:     newRecent(rememberEnded),
-		strangers: map[string]*Stranger{},
-		waiting:   map[types.UID]*Waiting{},
-		nominated: map[types.UID]*Waiting{},
-		heed:      map[types.UID]*Task{},
-		timed:     map[string]*agent{},
-		dirty:     map[string]*agent{},
+
+		endedExecutors: newRecent(rememberExecutors),
+		strangers:      map[string]*Stranger{},
+		waiting:        map[types.UID]*Waiting{},
+		nominated:      map[types.UID]*Waiting{},
+		heed:           map[types.UID]*Task{},
+		timed:          map[string]*agent{},
+		dirty:          map[string]*agent{},
 	}
 	l.snapshot.Store(emptySnapshot)
 	return l
