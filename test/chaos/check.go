@@ -23,6 +23,7 @@ type violation struct {
 
 // evidence is all that the checks work on.
 type evidence struct {
+	size      size
 	pods      []*podHistory
 	lives     []life
 	incidents []incident
@@ -253,7 +254,7 @@ func (e *evidence) overcommitted() []violation {
 		var cpu, memory int64
 		for _, s := range steps {
 			cpu, memory = cpu+s.cpu, memory+s.memory
-			if cpu > agentCPU || memory > agentMemory*1000 {
+			if cpu > e.size.cpu || memory > e.size.memory*1000 {
 				out = append(out, violation{"I3", s.uid, fmt.Sprintf("at %s pods on %s need %dm cpu and %d thousandths of a MiB, more than its agent has", clockTime(s.at), node, cpu, memory)})
 				break
 			}

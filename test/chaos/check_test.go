@@ -143,7 +143,7 @@ func TestCheck(t *testing.T) {
 			if tt.edit != nil {
 				tt.edit(h)
 			}
-			e := &evidence{pods: []*podHistory{h}, incidents: tt.incidents, requests: tt.requests, lives: lives(tt.tasks, tt.incidents, tt.agents)}
+			e := &evidence{size: kwokSize, pods: []*podHistory{h}, incidents: tt.incidents, requests: tt.requests, lives: lives(tt.tasks, tt.incidents, tt.agents)}
 			var got []string
 			for _, v := range e.check() {
 				got = append(got, v.invariant)
@@ -174,7 +174,7 @@ func TestOvercommit(t *testing.T) {
 		{"full twice, one after the other", append(fill(4, 0, 1), fill(4, 1, 2)...), 0},
 		{"one too many", append(fill(4, 0, 2), fill(1, 1, 3)...), 1},
 	} {
-		if got := (&evidence{pods: tt.pods}).overcommitted(); len(got) != tt.want {
+		if got := (&evidence{size: kwokSize, pods: tt.pods}).overcommitted(); len(got) != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 	}

@@ -25,6 +25,7 @@ type injector struct {
 	mu      sync.Mutex
 	struck  map[string]int // by kind
 	missed  map[string]int
+	slow    string // what took long
 }
 
 // hits says what a fault needs for itself: two faults do not stop the same process at once.
@@ -48,7 +49,7 @@ func (f fault) hits() []string {
 		return []string{"api-server"}
 	case "stop-kubelets":
 		return []string{f.kind}
-	case "delete-node", "node-not-ready":
+	case "delete-node", "node-not-ready", "stop-kubelet", "restart-kubelet":
 		return []string{fmt.Sprintf("node-%d", f.agent)}
 	}
 	return nil
@@ -95,7 +96,13 @@ func (in *injector) strike(ctx context.Context, f fault) {
 		in.journal.notef("FAULT %s: unknown", f)
 		return
 	}
+	begun := time.Now()
 	err := act(ctx, f)
+	if took := time.Since(begun); took > 20*time.Second {
+		in.mu.Lock()
+		in.slow += fmt.Sprintf(" (%s: %.0f s)", f, took.Seconds())
+		in.mu.Unlock()
+	}
 	if err != nil {
 		in.journal.notef("FAULT %s: %v", f, err)
 		in.count(&in.missed, f)
@@ -201,6 +208,8 @@ func (in *injector) actions() map[string]action {
 		"stop-kubelets":      in.stopProcess(in.c.Kwok),
 		"force-delete-pod":   in.forceDelete,
 		"delete-node":        in.deleteNode,
+		"stop-kubelet":       in.stopKubelet,
+		"restart-kubelet":    in.restartKubelet,
 
 		"crash-on-call":    in.crashOnCall,
 		"crash-on-request": in.crashOnRequest,

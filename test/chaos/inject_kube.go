@@ -44,6 +44,9 @@ func (in *injector) deleteNode(ctx context.Context, f fault) error {
 		return err
 	}
 	pause(ctx, f.lasts)
+	if p := in.kubelets[name]; p != nil { // it registers when it starts
+		return p.Restart()
+	}
 	for {
 		err := in.c.AddKwokNodes(ctx, kwokNode(name))
 		if err == nil || apierrors.IsAlreadyExists(err) {

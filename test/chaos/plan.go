@@ -52,6 +52,8 @@ type kind struct {
 	min, max time.Duration
 	// numbers bounds n.
 	numbers int
+	// only names the kind of kubelets that it is for; empty means every kind.
+	only string
 	// calls and variants are what it draws from.
 	calls, variants []string
 }
@@ -122,14 +124,22 @@ var kinds = []kind{
 
 	{name: "restart-api-server", weight: 1, most: 1, max: 4000 * ms},
 	{name: "stop-api-server", weight: 2, most: 2, min: 300 * ms, max: 5000 * ms},
-	{name: "node-not-ready", weight: 4, min: 500 * ms, max: 8000 * ms},
-	{name: "stop-kubelets", weight: 2, min: 500 * ms, max: 5000 * ms},
+	{name: "node-not-ready", only: "kwok", weight: 4, min: 500 * ms, max: 8000 * ms},
+	{name: "stop-kubelet", only: "hollow", weight: 4, min: 500 * ms, max: 5000 * ms},
+	{name: "restart-kubelet", only: "hollow", weight: 3, max: 3000 * ms},
+	{name: "stop-kubelets", only: "kwok", weight: 2, min: 500 * ms, max: 5000 * ms},
 	{name: "force-delete-pod", weight: 4, numbers: 1 << 20},
 	{name: "delete-node", weight: 2, most: 1, min: 200 * ms, max: 4000 * ms},
 }
 
+// kindsFor returns the kinds of faults for a world of a size.
+func kindsFor(size size) []kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.only != "" && k.only != size.kubelets })
+}
+
 // draw makes the plan of a seed: the same seed gives the same plan.
-func draw(seed uint64, agents int, length time.Duration) []fault {
+func draw(seed uint64, size size, length time.Duration) []fault {
+	kinds := kindsFor(size)
 	random := rand.New(rand.NewPCG(seed, 0x6368616f73))
 	total := 0
 	for _, k := range kinds {
@@ -146,7 +156,7 @@ func draw(seed uint64, agents int, length time.Duration) []fault {
 		for range together {
 			i := random.IntN(total)
 			k := kinds[slices.IndexFunc(kinds, func(k kind) bool { i -= k.weight; return i < 0 })]
-			f := k.draw(random, agents)
+			f := k.draw(random, size.agents)
 			f.at = at
 			if drawn[k.name]++; k.most == 0 || drawn[k.name] <= k.most {
 				plan = append(plan, f)

@@ -15,18 +15,18 @@ import (
 func TestPlanIsTheSeeds(t *testing.T) {
 	all := cmp.AllowUnexported(fault{})
 	for seed := range uint64(50) {
-		a, b := draw(seed, agentCount, 25*time.Second), draw(seed, agentCount, 25*time.Second)
+		a, b := draw(seed, kwokSize, 25*time.Second), draw(seed, kwokSize, 25*time.Second)
 		if diff := cmp.Diff(a, b, all); diff != "" {
 			t.Fatalf("seed %d gives two plans (-first,+second):\n%s", seed, diff)
 		}
-		if cmp.Equal(a, draw(seed+1, agentCount, 25*time.Second), all) {
+		if cmp.Equal(a, draw(seed+1, kwokSize, 25*time.Second), all) {
 			t.Errorf("seeds %d and %d give the same plan", seed, seed+1)
 		}
 		for i, f := range a {
 			if i > 0 && f.at < a[i-1].at {
 				t.Errorf("seed %d: %s comes before the fault before it", seed, f)
 			}
-			if f.agent < 0 || f.agent >= agentCount {
+			if f.agent < 0 || f.agent >= kwokSize.agents {
 				t.Errorf("seed %d: %s strikes an agent that is not there", seed, f)
 			}
 		}
@@ -52,8 +52,10 @@ func TestEveryKindIsCarriedOut(t *testing.T) {
 func TestPlansHoldEveryKind(t *testing.T) {
 	drawn := map[string]bool{}
 	for seed := range uint64(200) {
-		for _, f := range draw(seed, agentCount, 25*time.Second) {
-			drawn[f.kind] = true
+		for _, size := range []size{kwokSize, hollowSize} {
+			for _, f := range draw(seed, size, 25*time.Second) {
+				drawn[f.kind] = true
+			}
 		}
 	}
 	for _, k := range kinds {

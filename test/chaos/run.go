@@ -22,6 +22,8 @@ type Options struct {
 	Dir string
 	// Binaries is the folder of the product's programs; empty means bin/.
 	Binaries string
+	// Hollow has real kubelet code for nodes, fewer of them.
+	Hollow bool
 	// Length is for how long faults strike; 0 means 25 s.
 	Length time.Duration
 	// Out hears what happens.
@@ -132,7 +134,7 @@ func Run(ctx context.Context, c *cluster.Cluster, seed uint64, o Options) (Resul
 	violations = append(violations, crashes...)
 	result := Result{Runs: 1, Pods: len(e.pods), Violations: len(violations), Struck: in.struck, Missed: in.missed}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "seed %d: %d faults, %d pods, %d tasks, %d violations in %s\n", seed, result.Faults(), len(e.pods), len(e.lives), len(violations), times)
+	fmt.Fprintf(&out, "seed %d: %d faults, %d pods, %d tasks, %d violations in %s%s\n", seed, result.Faults(), len(e.pods), len(e.lives), len(violations), times, in.slow)
 	if len(violations) == 0 {
 		_, _ = out.WriteTo(o.Out)
 		return result, os.RemoveAll(dir)
@@ -178,7 +180,7 @@ func (w *world) unleash(ctx context.Context, seed uint64, in *injector, length t
 		defer close(done)
 		load.run(working)
 	}()
-	in.carryOut(ctx, draw(seed, agentCount, length))
+	in.carryOut(ctx, draw(seed, w.size, length))
 	rest()
 	<-done
 	times.lap("faults")
@@ -218,7 +220,7 @@ func (w *world) unleash(ctx context.Context, seed uint64, in *injector, length t
 }
 
 func (w *world) evidence() (*evidence, error) {
-	e := &evidence{incidents: w.journal.incidents()}
+	e := &evidence{size: w.size, incidents: w.journal.incidents()}
 	var err error
 	if e.pods, err = w.recorder.histories(); err != nil {
 		return nil, err

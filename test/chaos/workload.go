@@ -20,9 +20,7 @@ import (
 
 // Bounds of the workload.
 const (
-	maxDeploymentPods = 30
-	maxJobs           = 4
-	maxBare           = 14
+	maxJobs = 4
 )
 
 // workload creates, scales and deletes all the time.
@@ -88,7 +86,7 @@ func (l *workload) spec() (annotations map[string]string, spec corev1.PodSpec) {
 	r := l.random
 	requests := corev1.ResourceList{}
 	if r.IntN(8) > 0 { // one in eight asks for nothing
-		requests[corev1.ResourceCPU] = resource.MustParse(pick(r, "1m", "50m", "100m", "250m", "400m"))
+		requests[corev1.ResourceCPU] = resource.MustParse(pick(r, l.size.requests...))
 		requests[corev1.ResourceMemory] = resource.MustParse(pick(r, "1Mi", "64Mi", "100Mi", "128M"))
 	}
 	grace := pick[int64](r, 0, 1, 2, 5, 30)
@@ -109,7 +107,7 @@ func (l *workload) spec() (annotations map[string]string, spec corev1.PodSpec) {
 	}
 	if r.IntN(5) == 0 {
 		spec.InitContainers = []corev1.Container{{Name: "init", Image: "registry.invalid/init", Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("300m")}}}}
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(l.size.initCPU)}}}}
 	}
 	if r.IntN(5) == 0 { // Kubernetes itself evicts these from a node that is not ready
 		seconds := pick[int64](r, 0, 1, 3)
@@ -137,7 +135,7 @@ func (l *workload) replicas() int32 {
 func (l *workload) createDeployment(ctx context.Context) (string, error) {
 	replicas := 1 + l.random.Int32N(8)
 	labels, template := l.template()
-	if l.replicas()+replicas > maxDeploymentPods {
+	if l.replicas()+replicas > l.size.deploymentPods {
 		return "", nil
 	}
 	name := l.name("deployment")
@@ -160,7 +158,7 @@ func (l *workload) anyDeployment() string {
 func (l *workload) scale(ctx context.Context) (string, error) {
 	name := l.anyDeployment()
 	replicas := l.random.Int32N(9)
-	if name == "" || l.replicas()-l.deployments[name]+replicas > maxDeploymentPods {
+	if name == "" || l.replicas()-l.deployments[name]+replicas > l.size.deploymentPods {
 		return "", nil
 	}
 	l.deployments[name] = replicas
@@ -235,7 +233,7 @@ func (l *workload) createPod(ctx context.Context) (string, error) {
 	}
 	finalized := r.IntN(8) == 0
 	// Names come again, so that pods are made anew under the name of one that is hardly gone.
-	name := fmt.Sprintf("pod-%d", r.IntN(maxBare))
+	name := fmt.Sprintf("pod-%d", r.Int32N(l.size.barePods))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: spec}
 	if finalized {
 		pod.Finalizers = []string{finalizer}

@@ -23,15 +23,7 @@ import (
 	"github.com/kube-mesos/kube-mesos-scheduler/test/mesossim"
 )
 
-// Sizes of a world.
-const (
-	agentCount  = 6
-	masterCount = 3
-	// agentResources are far more than the workload needs on the whole, and tight for a single agent.
-	agentResources = "cpus:4;mem:4096;disk:20000;ports:[31000-31100]"
-	agentCPU       = 4000 // thousandths
-	agentMemory    = 4096 // MiB
-)
+const masterCount = 3
 
 // Settings that are shorter than in life, so that a run sees every time-out in half a minute.
 const (
@@ -77,10 +69,12 @@ type world struct {
 	journal   *journal
 	sim       *mesossim.Cluster
 	recorder  *recorder
+	size      size
 	namespace string
 	dir       string
 	nodes     []string
-	audit     int64 // where the audit log began
+	kubelets  map[string]*cluster.Process // by node, where each has one of its own
+	audit     int64                       // where the audit log began
 
 	// What lies between the product's programs and the API server, and what hears of calls to Mesos.
 	api          *api
@@ -98,8 +92,11 @@ type world struct {
 
 func newWorld(ctx context.Context, c *cluster.Cluster, seed uint64, dir string, o Options) (*world, error) {
 	w := &world{
-		c: c, options: o, journal: &journal{}, namespace: fmt.Sprintf("chaos-%d", seed), dir: dir, api: newAPI(fmt.Sprintf("chaos-%d", seed)), hooks: &callHooks{},
+		c: c, size: kwokSize, kubelets: map[string]*cluster.Process{}, options: o, journal: &journal{}, namespace: fmt.Sprintf("chaos-%d", seed), dir: dir, api: newAPI(fmt.Sprintf("chaos-%d", seed)), hooks: &callHooks{},
 		executorURLs: map[string]string{}, stopping: make(chan struct{}), benched: map[*cluster.Scheduler]bool{},
+	}
+	if o.Hollow {
+		w.size = hollowSize
 	}
 	w.stop = sync.OnceFunc(func() { close(w.stopping) })
 	var err error
@@ -107,10 +104,10 @@ func newWorld(ctx context.Context, c *cluster.Cluster, seed uint64, dir string, 
 		return nil, err
 	}
 	sim := mesossim.Options{Masters: masterCount, Timing: timing, WorkDir: filepath.Join(dir, "agents"), Seed: int64(seed)}
-	for i := range agentCount {
+	for i := range w.size.agents {
 		name := fmt.Sprintf("c%d-node-%d", seed, i+1)
 		w.nodes = append(w.nodes, name)
-		sim.Agents = append(sim.Agents, mesossim.AgentOptions{Name: name, Resources: agentResources, Attributes: fmt.Sprintf("rack:r%d", i%2)})
+		sim.Agents = append(sim.Agents, mesossim.AgentOptions{Name: name, Resources: w.size.resources(), Attributes: fmt.Sprintf("rack:r%d", i%2)})
 	}
 	if w.sim, err = mesossim.Start(ctx, sim); err != nil {
 		return nil, err
@@ -122,11 +119,7 @@ func newWorld(ctx context.Context, c *cluster.Cluster, seed uint64, dir string, 
 }
 
 func (w *world) start(ctx context.Context, seed uint64) error {
-	var nodes []cluster.Node
-	for _, name := range w.nodes {
-		nodes = append(nodes, kwokNode(name))
-	}
-	if err := w.c.AddKwokNodes(ctx, nodes...); err != nil {
+	if err := w.startNodes(ctx); err != nil {
 		return err
 	}
 	if err := w.openProxy(); err != nil {
@@ -205,6 +198,17 @@ func (w *world) mesosArgs(seed uint64, name string) map[string]any {
 	executor["kubeconfig"] = w.executorKubeconfig("{node}")
 	args["executor"] = executor
 	return args
+}
+
+func (w *world) startNodes(ctx context.Context) error {
+	if w.size.kubelets == hollowSize.kubelets {
+		return w.startHollow(ctx)
+	}
+	var nodes []cluster.Node
+	for _, name := range w.nodes {
+		nodes = append(nodes, kwokNode(name))
+	}
+	return w.c.AddKwokNodes(ctx, nodes...)
 }
 
 func kwokNode(name string) cluster.Node {
@@ -309,6 +313,9 @@ func (w *world) end(ctx context.Context) error {
 		}
 		return fmt.Errorf("%d are left", len(pods.Items))
 	}))
+	for _, p := range w.kubelets {
+		errs = append(errs, p.Stop())
+	}
 	_ = client.CoreV1().Namespaces().Delete(ctx, w.namespace, metav1.DeleteOptions{})
 	for _, node := range w.nodes {
 		_ = client.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{})

@@ -24,13 +24,14 @@ func main() {
 	runs := flag.Int("runs", 3, "how many runs")
 	seed := flag.String("seed", "1", `seed of the first run, each next one has the next; "fresh" draws it`)
 	parallel := flag.Int("parallel", 1, "how many runs at a time, each on a control plane of its own")
+	hollow := flag.Bool("hollow", false, "real kubelet code for nodes (fewer of them) instead of kwok")
 	length := flag.Duration("length", 0, "for how long faults strike in each run (0: 25s)")
 	dir := flag.String("dir", filepath.Join(".run", "chaos"), "where logs and records go")
 	binaries := flag.String("binaries", "", "folder of the product's programs (empty: bin)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	result, err := run(ctx, *runs, max(1, min(*parallel, *runs)), *seed, chaos.Options{Dir: *dir, Binaries: *binaries, Length: *length, Out: os.Stdout})
+	result, err := run(ctx, *runs, max(1, min(*parallel, *runs)), *seed, chaos.Options{Dir: *dir, Binaries: *binaries, Length: *length, Hollow: *hollow, Out: os.Stdout})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
