@@ -70,8 +70,8 @@ var calls = []string{"ACCEPT", "ACCEPT", "ACCEPT", "DECLINE", "REVIVE", "SUPPRES
 
 // kinds are all faults that a plan is drawn from. What costs much (a restart of the API server) is rare.
 var kinds = []kind{
-	{name: "kill-scheduler", weight: 6, variants: []string{"leader", "leader", "standby", "both"}, max: 2000 * ms},
-	{name: "stop-scheduler", weight: 4, variants: []string{"leader", "leader", "standby"}, min: 500 * ms, max: 8000 * ms},
+	{name: "kill-scheduler", weight: 4, variants: []string{"leader", "leader", "standby", "both"}, max: 2000 * ms},
+	{name: "stop-scheduler", weight: 3, variants: []string{"leader", "leader", "standby"}, min: 500 * ms, max: 8000 * ms},
 
 	{name: "fail-over", weight: 4, most: 4, variants: []string{"", "keep-old"}, max: 3000 * ms},
 	{name: "restart-master", weight: 2, most: 2, max: 3000 * ms},
@@ -109,8 +109,8 @@ var kinds = []kind{
 	{name: "tear-down", weight: 1, most: 1, min: 500 * ms, max: 4000 * ms, variants: []string{"", "timeout"}},
 	{name: "lose-launch", weight: 2, numbers: 3, min: 500 * ms, max: 4000 * ms},
 
-	{name: "crash-on-call", weight: 8, numbers: 3, max: 2000 * ms, calls: crashCalls, variants: []string{"before", "after"}},
-	{name: "crash-on-request", weight: 8, numbers: 3, max: 2000 * ms, calls: crashRequests, variants: []string{"before", "after"}},
+	{name: "crash-on-call", weight: 5, numbers: 3, max: 2000 * ms, calls: crashCalls, variants: []string{"before", "after"}},
+	{name: "crash-on-request", weight: 5, numbers: 3, max: 2000 * ms, calls: crashRequests, variants: []string{"before", "after"}},
 
 	{name: "api-refuse", weight: 6, numbers: 3, calls: requestKinds, variants: []string{"409", "429", "500", "503"}},
 	{name: "api-delay", weight: 4, numbers: 3, min: 100 * ms, max: 4000 * ms, calls: requestKinds},
@@ -118,8 +118,8 @@ var kinds = []kind{
 	{name: "api-lose-answer", weight: 6, numbers: 3, min: 500 * ms, max: 4000 * ms, calls: requestKinds, variants: []string{"timeout", "timeout", "broken", "late"}},
 	{name: "api-slow", weight: 2, min: 500 * ms, max: 5000 * ms, numbers: 600},
 	{name: "api-cut", weight: 3, variants: []string{"", "scheduler", "executor"}},
-	{name: "api-away", weight: 3, most: 3, min: 300 * ms, max: 8000 * ms, variants: []string{"", "scheduler", "executor"}},
-	{name: "steal-lease", weight: 2, most: 2},
+	{name: "api-away", weight: 3, most: 2, min: 300 * ms, max: 8000 * ms, variants: []string{"", "scheduler", "executor"}},
+	{name: "steal-lease", weight: 1, most: 1},
 	{name: "rotate-credentials", weight: 2, max: 5000 * ms, variants: []string{"", "wrong"}},
 
 	{name: "restart-api-server", weight: 1, most: 1, max: 4000 * ms},

@@ -107,6 +107,8 @@ func TestCluster(t *testing.T) {
 		waitGone(ctx, t, c, "never")
 	})
 
+	t.Run("a proxy", func(t *testing.T) { testProxy(ctx, t, c) })
+
 	t.Run("a hollow kubelet runs a pod, refuses one too many and ends the first", func(t *testing.T) {
 		createPod(ctx, t, c, "real", "h", nil)
 		waitPhase(ctx, t, c, "real", corev1.PodRunning)
