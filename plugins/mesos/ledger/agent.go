@@ -62,6 +62,8 @@ type pool struct {
 	offered  resources.Offered // the sum of the live offers
 	expected resources.Offered // rests of accepted offers that have not been offered again yet
 	until    time.Time         // when expected stops to count
+	sending  int               // batches whose ACCEPT has no answer yet
+	sent     time.Time         // when the last was processed
 	last     resources.Amounts // what was offered when an offer last came, at lastAt; for people
 	lastAt   time.Time
 	claimed  resources.Amounts // of Claimed and Unheld tasks

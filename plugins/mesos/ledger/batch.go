@@ -27,6 +27,7 @@ type Batch struct {
 	Launches          []Launch
 
 	offers       []*offer
+	pool         *pool
 	subscription int
 }
 
@@ -209,6 +210,8 @@ func (l *Ledger) consume(a *agent, offers []*offer, b *Batch, rest resources.Off
 		l.fates.Accepted++
 	}
 	p := a.pool(b.Pool)
+	b.pool = p
+	p.sending++
 	p.expected.Join(rest)
 	p.until = now.Add(l.options.ReturnTime)
 	l.timed[a.id] = a
@@ -218,10 +221,15 @@ func (l *Ledger) consume(a *agent, offers []*offer, b *Batch, rest resources.Off
 	l.touch(a)
 }
 
-// Sent notes that a batch's ACCEPT was answered: the master has processed it.
+// Sent notes that a batch's ACCEPT was answered: the master has processed it. From now on the rest of its offers is expected.
 func (l *Ledger) Sent(b *Batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	b.pool.sending--
+	b.pool.sent = l.options.Clock.Now()
+	if !b.pool.expected.Empty() {
+		b.pool.until = b.pool.sent.Add(l.options.ReturnTime)
+	}
 	for i := range b.Launches {
 		if t := l.tasks[b.Launches[i].Task.ID]; t != nil {
 			t.accepted = true
@@ -234,6 +242,7 @@ func (l *Ledger) Sent(b *Batch) {
 func (l *Ledger) NotSent(b *Batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	b.pool.sending--
 	for i := range b.Launches {
 		t := l.tasks[b.Launches[i].Task.ID]
 		if t == nil || t.State != Launching {
@@ -263,6 +272,7 @@ func (l *Ledger) NotSent(b *Batch) {
 func (l *Ledger) Unclear(b *Batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	b.pool.sending--
 	for i := range b.Launches {
 		if t := l.tasks[b.Launches[i].Task.ID]; t != nil && t.State == Launching {
 			l.move(t, Unclear)
@@ -313,7 +323,7 @@ func (l *Ledger) Fenced(taskIDs []string) {
 }
 
 // Short says since when a claim has had no offer behind it: the agent's live offers cannot hold it. ok is false while
-// they can, or while nothing is claimed.
+// they can, while nothing is claimed, or while an ACCEPT for the agent is still on its way, whose rest comes back later.
 func (l *Ledger) Short(uid types.UID) (since time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -327,8 +337,11 @@ func (l *Ledger) Short(uid types.UID) (since time.Time, ok bool) {
 	since = t.ClaimedAt
 	if a := l.agents[t.AgentID]; a != nil {
 		// While offers keep coming, those before it in line are served, and its turn comes.
-		if last := a.pool(poolOf(t.Need)).lastAt; last.After(since) {
-			since = last
+		p := a.pool(poolOf(t.Need))
+		for _, at := range []time.Time{p.lastAt, p.sent} {
+			if at.After(since) {
+				since = at
+			}
 		}
 	}
 	return since, true
@@ -340,6 +353,9 @@ func (l *Ledger) backed(t *Task) bool {
 		return false
 	}
 	p := a.pool(poolOf(t.Need))
+	if p.sending > 0 && !t.RescindedAt.After(t.ClaimedAt) {
+		return true
+	}
 	room := p.offered.Amounts
 	if p.executor.phase == noExecutor {
 		room = room.Sub(l.options.Executor.Amounts)

@@ -200,6 +200,45 @@ func TestExpectedRest(t *testing.T) {
 	b.mustBatch("S1", "q")
 }
 
+// While an ACCEPT is on its way, however long that takes, the claims behind it are not short of an offer: nothing that is asked
+// for could bring one. The time to wait begins with its answer.
+func TestShortBehindAnAcceptOnItsWay(t *testing.T) {
+	for what, answer := range map[string]func(*book, *Batch){
+		"processed": func(b *book, batch *Batch) { b.Sent(batch) },
+		"unclear":   func(b *book, batch *Batch) { b.Unclear(batch) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := newBook(t)
+			b.add(b.offer("O1", "S1", "cpus:4;mem:4096", running(b.executorID("S1"))))
+			b.mustClaim("p", needOf(1000, 1024), "S1")
+			batch := b.mustBatch("S1", "p")
+			b.mustClaim("q", needOf(3000, 1024), "S1")
+			b.clock.Step(time.Minute)
+			if _, short := b.Short("q"); short || len(b.ShortRoles()) != 0 {
+				t.Error("short while the ACCEPT is on its way")
+			}
+			answer(b, batch)
+			since, short := b.Short("q")
+			if want := map[string]time.Time{"processed": b.clock.Now(), "unclear": b.clock.Now().Add(-time.Minute)}[what]; !short || !since.Equal(want) {
+				t.Errorf("short %v since %v, want %v", short, since, want)
+			}
+		})
+	}
+	b := newBook(t)
+	b.add(b.offer("O1", "S1", "cpus:4;mem:4096", running(b.executorID("S1"))))
+	b.mustClaim("p", needOf(1000, 1024), "S1")
+	batch := b.mustBatch("S1", "p")
+	b.mustClaim("q", needOf(3000, 1024), "S1")
+	b.clock.Step(time.Second)
+	b.Sent(batch)
+	b.clock.Step(1900 * time.Millisecond)
+	b.Expire()
+	if got := b.fit("S1", needOf(10, 32)); got == ReasonNoOffer {
+		t.Error("the rest is expected back for two seconds from the answer on")
+	}
+	b.audit()
+}
+
 func TestC49_NewOffersAreSeenByPodsThatWait(t *testing.T) {
 	b := newBook(t)
 	b.add(b.offer("O0", "S1", "cpus:1;mem:4096"))
