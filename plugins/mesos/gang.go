@@ -10,8 +10,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
 )
 
 // gangs are the barriers of the pod groups whose members are in Bind. After Permit every member binds for itself; with a
@@ -48,6 +52,33 @@ func gangOf(pod *v1.Pod, manager fwk.PodGroupManager) (group types.NamespacedNam
 		assigned = len(state.AssignedPods())
 	}
 	return group, int(podGroup.Spec.SchedulingPolicy.Gang.MinCount), assigned
+}
+
+// heldGang returns the UID of the gang whose claims are to be held by reservations; "" if the pod is in none, or they are not.
+func (m *Mesos) heldGang(pod *v1.Pod) string {
+	if !m.args.ReserveForGangs {
+		return ""
+	}
+	group, minCount, assigned := gangOf(pod, m.handle.PodGroupManager())
+	if minCount <= assigned {
+		return ""
+	}
+	podGroup, err := m.handle.PodGroupManager().PodGroups().Get(group.Namespace, group.Name)
+	if err != nil {
+		return ""
+	}
+	return string(podGroup.UID)
+}
+
+// holdGangs tells the ledger in whose name room is reserved for gangs. Also without the option: what was reserved before it
+// was switched off has to be given back.
+func (s *System) holdGangs(ctx context.Context) {
+	cluster, err := s.needs.namespaces.Get(metav1.NamespaceSystem)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot identify the cluster; no room is reserved for gangs")
+		return
+	}
+	s.ledger.HoldAs(resources.Holder{Principal: s.args.Authentication.Principal, Cluster: string(cluster.UID)})
 }
 
 // enter joins the gate of a group; leave must follow.

@@ -411,6 +411,7 @@ func (s *System) Lead(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
 		return ctx.Err()
 	}
+	s.holdGangs(ctx)
 	if err := s.takeOver(ctx); err != nil {
 		return err
 	}

@@ -45,6 +45,11 @@ var examples = map[string]example{
 		rights:  "gangs-rbac.yaml",
 		options: worldOptions{args: []string{"--feature-gates=GenericWorkload=true"}},
 	},
+	"gang-reserved.yaml": {
+		pods:    3,
+		rights:  "gangs-rbac.yaml",
+		options: worldOptions{args: []string{"--feature-gates=GenericWorkload=true"}},
+	},
 	"gpu.yaml": {
 		options: worldOptions{agents: 1, resources: "cpus:4;mem:8192;disk:2000;gpus(kubernetes):2"},
 		before: func(w *world) {

@@ -4,18 +4,15 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/wellknown"
-	"github.com/kube-mesos/kube-mesos-scheduler/test/cluster"
 	"github.com/kube-mesos/kube-mesos-scheduler/test/mesossim"
 )
 
@@ -70,29 +67,8 @@ func (w *world) waitReason(name, reason string) {
 // TestGang runs a PodGroup of 8 on 3 agents: none is bound before all have tasks, and a second group that does not fit
 // waits without holding anything.
 func TestGang(t *testing.T) {
-	root, err := cluster.RepositoryRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := shared.Apply(t.Context(), filepath.Join(root, "manifests", "optional", "gangs-rbac.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld(t, worldOptions{agents: 3, resources: "cpus:4;mem:8192;disk:2000", args: []string{"--feature-gates=GenericWorkload=true"}})
-	group := func(name string, n int, cpu string) {
-		_, err := shared.Client.SchedulingV1beta1().PodGroups(w.namespace).Create(w.ctx, &schedulingv1beta1.PodGroup{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
-				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(n)},
-			}},
-		}, metav1.CreateOptions{})
-		w.ok(err)
-		for i := range n {
-			w.pod(fmt.Sprintf("%s-%d", name, i), cpu, "64Mi", func(p *corev1.Pod) {
-				p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
-			})
-		}
-	}
-	group("first", 8, "1")
+	w := newGangWorld(t, worldOptions{agents: 3, resources: "cpus:4;mem:8192;disk:2000"})
+	w.gang("first", 8, "1")
 	var bound, started []int64
 	for i := range 8 {
 		pod := w.waitRunning(fmt.Sprintf("first-%d", i))
@@ -114,7 +90,7 @@ func TestGang(t *testing.T) {
 			}
 		}
 	}
-	group("second", 8, "1")
+	w.gang("second", 8, "1")
 	w.waitFor("the second gang to be tried", func() error {
 		pod, err := w.get("second-0")
 		if err != nil {

@@ -42,9 +42,11 @@ func (a *acceptance) convert(op *mesos.Offer_Operation, from, to []mesos.Resourc
 				fail(fmt.Sprintf("Invalid %s operation: Resource %s is not dynamically reserved", kind, changed[i].text()))
 				return
 			}
-			if kind == "RESERVE" && top.GetPrincipal() != a.f.principalOrEmpty() && a.f.principalOrEmpty() != "" {
-				fail(fmt.Sprintf("Invalid RESERVE operation: The reserver's principal '%s' does not match the principal '%s' set in resource", a.f.principalOrEmpty(), top.GetPrincipal()))
-				return
+			if kind == "RESERVE" {
+				if text := a.reservable(&changed[i], &top); text != "" {
+					fail("Invalid RESERVE operation: " + text)
+					return
+				}
 			}
 			shape.Reservations = shape.Reservations[:len(shape.Reservations)-1]
 		}
@@ -63,6 +65,22 @@ func (a *acceptance) convert(op *mesos.Offer_Operation, from, to []mesos.Resourc
 	if op.ID != nil {
 		a.m.operationStatusOf(a.f, a.v, op.ID, mesos.OPERATION_FINISHED, "")
 	}
+}
+
+// reservable is what operation::validate says of one resource of a RESERVE whose topmost reservation is top.
+func (a *acceptance) reservable(r *resource, top *mesos.Resource_ReservationInfo) string {
+	if principal := a.f.principalOrEmpty(); principal != "" {
+		switch {
+		case top.Principal == nil:
+			return fmt.Sprintf("A reserve operation was attempted by principal '%s', but there is a reserved resource in the request with no principal set", principal)
+		case top.GetPrincipal() != principal:
+			return fmt.Sprintf("A reserve operation was attempted by authenticated principal '%s', which does not match a reserved resource in the request with principal '%s'", principal, top.GetPrincipal())
+		}
+	}
+	if r.key.role != top.GetRole() {
+		return fmt.Sprintf("A reserve operation was attempted for a resource with role '%s', but the resource was allocated to role '%s'", top.GetRole(), r.key.role)
+	}
+	return ""
 }
 
 func (f *framework) principalOrEmpty() string { return f.info.GetPrincipal() }

@@ -28,9 +28,9 @@ import (
 
 // Mesos sends what a batch asks for.
 type Mesos interface {
-	// Accept launches tasks on offers; what the tasks leave comes back without a filter. Its errors are mesosapi's:
+	// Accept does operations on offers; what they leave comes back without a filter. Its errors are mesosapi's:
 	// mesosapi.Ambiguous says of one whether the master may have processed the call all the same.
-	Accept(ctx context.Context, offerIDs []string, tasks []mesos.TaskInfo) error
+	Accept(ctx context.Context, offerIDs []string, operations []mesos.Offer_Operation) error
 }
 
 // Record puts the launches that are in flight on record before they are sent.
@@ -251,7 +251,7 @@ func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {
 		before = l.sending.Acquire(ctx, 1)
 	}
 	if before == nil {
-		err = l.mesos.Accept(ctx, b.OfferIDs, tasks)
+		err = l.mesos.Accept(ctx, b.OfferIDs, b.Operations(tasks))
 		l.sending.Release(1)
 	}
 	outcome := "processed"
@@ -270,7 +270,7 @@ func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {
 	}
 	metrics.Accepts.WithLabelValues(outcome).Inc()
 	metrics.BatchTasks.Observe(float64(len(tasks)))
-	logger.V(4).Info("Sent ACCEPT", "agent", b.AgentID, "role", b.Pool.Role, "offers", len(b.OfferIDs), "tasks", len(tasks), "newExecutor", b.NewExecutor, "outcome", outcome, "err", err)
+	logger.V(4).Info("Sent ACCEPT", "agent", b.AgentID, "role", b.Pool.Role, "offers", len(b.OfferIDs), "tasks", len(tasks), "newExecutor", b.NewExecutor, "reserved", len(b.Reserve), "outcome", outcome, "err", err)
 }
 
 // Launch launches the task of a pod's claim and waits until the executor has it. It returns the task, or an error of

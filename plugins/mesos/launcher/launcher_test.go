@@ -41,8 +41,8 @@ type fakeMesos struct {
 	accepts chan accept
 }
 
-func (f *fakeMesos) Accept(ctx context.Context, offers []string, tasks []mesos.TaskInfo) error {
-	a := accept{f.clock.Now(), offers, tasks, make(chan error, 1)}
+func (f *fakeMesos) Accept(ctx context.Context, offers []string, operations []mesos.Offer_Operation) error {
+	a := accept{f.clock.Now(), offers, operations[len(operations)-1].Launch.TaskInfos, make(chan error, 1)}
 	f.accepts <- a
 	select {
 	case err := <-a.answer:

@@ -69,6 +69,7 @@ type pool struct {
 	claimed  resources.Amounts // of Claimed and Unheld tasks
 	ports    map[int32]int     // ports of those, with how many claim each
 	executor executor
+	shaped   time.Time // when reservations alone were last changed
 	// sibling is the pool of the same role for the other kind of task, nil if there is none. shared names what both have
 	// from the same pieces: a claim in one pool takes it from both.
 	sibling *pool
@@ -284,6 +285,7 @@ func (l *Ledger) AgentGone(id string) {
 		p.executor = executor{digest: p.executor.digest}
 	}
 	clear(a.executors)
+	l.forgetHolds(a)
 	a.gone = true
 	l.touch(a)
 }

@@ -25,6 +25,8 @@ type Batch struct {
 	ExecutorResources []mesos.Resource
 	NewExecutor       bool
 	Launches          []Launch
+	// Unreserve are the reservations of ours on the offers, Reserve those that what is left over gets anew.
+	Unreserve, Reserve []mesos.Resource
 
 	offers       []*offer
 	pool         *pool
@@ -101,6 +103,7 @@ func (l *Ledger) Batch(agentID string, key PoolKey, ready []types.UID, limit int
 		b.Launches = append(b.Launches, Launch{*t, held})
 	}
 	l.use(a, b.ExecutorID, len(b.Launches))
+	l.hold(b, a, offers, room)
 	l.consume(a, offers, b, room)
 	return b
 }
@@ -277,6 +280,9 @@ func (l *Ledger) Unclear(b *Batch) {
 		if t := l.tasks[b.Launches[i].Task.ID]; t != nil && t.State == Launching {
 			l.move(t, Unclear)
 		}
+	}
+	if len(b.Reserve)+len(b.Unreserve) > 0 {
+		l.reserved[hold{b.AgentID, b.Pool.Role}] = struct{}{} // until an offer says otherwise
 	}
 }
 

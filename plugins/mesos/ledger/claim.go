@@ -20,10 +20,15 @@ var ErrUnsettled = errors.New("an earlier Mesos task of this pod has not ended y
 
 // Claim sets a pod's need aside on a node's agent. A second Claim of a pod that has one moves nothing.
 func (l *Ledger) Claim(pod Pod, need resources.Need, node string) error {
+	return l.claim(pod, need, node, false)
+}
+
+func (l *Ledger) claim(pod Pod, need resources.Need, node string, tentative bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t := l.pods[pod.UID]; t != nil {
 		if t.State == Claimed && t.Node == node && t.ID == "" {
+			t.tentative = t.tentative && tentative
 			return nil
 		}
 		return fmt.Errorf("%w: %s is %s", ErrUnsettled, t.ID, t.State)
@@ -40,8 +45,10 @@ func (l *Ledger) Claim(pod Pod, need resources.Need, node string) error {
 	if !ok {
 		return fmt.Errorf("%w: %s", ErrNoRoom, ReasonPorts)
 	}
-	l.add(&Task{Pod: pod, Need: need, AgentID: a.id, Node: node, State: Claimed, ClaimedAt: now}, a)
-	l.unwait(pod.UID)
+	l.add(&Task{Pod: pod, Need: need, AgentID: a.id, Node: node, State: Claimed, ClaimedAt: now, tentative: tentative}, a)
+	if !tentative {
+		l.unwait(pod.UID)
+	}
 	return nil
 }
 

@@ -63,6 +63,8 @@ type Ledger struct {
 	trying         types.UID              // the pod whose scheduling cycle was the last to begin
 	attempt        int64
 	fates          Fates
+	holder         atomic.Pointer[resources.Holder]
+	reserved       map[hold]struct{} // see Held
 
 	heed     map[types.UID]*Task // see heeded
 	timed    map[string]*agent   // those that time alone changes something for: rests of offers to come, windows to end
@@ -95,6 +97,7 @@ func New(options Options) *Ledger {
 		strangers:      map[string]*Stranger{},
 		waiting:        map[types.UID]*Waiting{},
 		nominated:      map[types.UID]*Waiting{},
+		reserved:       map[hold]struct{}{},
 		heed:           map[types.UID]*Task{},
 		timed:          map[string]*agent{},
 		dirty:          map[string]*agent{},

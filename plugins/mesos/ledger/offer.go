@@ -20,6 +20,7 @@ type offer struct {
 	received  time.Time
 	regular   resources.Offered
 	revocable resources.Offered
+	held      []resources.Held // what of regular carries a reservation of ours
 }
 
 func (o *offer) part(revocable bool) *resources.Offered {
@@ -43,11 +44,16 @@ func (l *Ledger) AddOffers(offers []mesos.Offer) []Refusal {
 	now := l.options.Clock.Now()
 	parsed := make([]offer, len(offers))
 	nodes := make([]string, len(offers))
+	holder := l.holder.Load()
 	for i := range offers {
 		o := &offers[i]
 		nodes[i] = l.options.NodeName(o)
 		parsed[i] = offer{id: o.ID.Value, role: o.GetAllocationInfo().GetRole(), received: now}
-		parsed[i].regular, parsed[i].revocable = resources.ParseOffer(o.Resources)
+		offered := o.Resources
+		if holder != nil {
+			offered, parsed[i].held = holder.Bare(offered)
+		}
+		parsed[i].regular, parsed[i].revocable = resources.ParseOffer(offered)
 	}
 	var refused []Refusal
 	for from := 0; from < len(offers); from += offersAtOnce {
@@ -96,6 +102,7 @@ func (l *Ledger) addOffer(o *mesos.Offer, kept *offer, node string, now time.Tim
 	kept.agent = a
 	l.offers[kept.id] = kept
 	a.offers[kept.id] = kept
+	l.noteHold(a, kept.role)
 	for _, revocable := range []bool{false, true} {
 		key := PoolKey{kept.role, revocable}
 		if revocable && kept.revocable.Empty() && a.pools[key] == nil {
@@ -139,7 +146,7 @@ func (l *Ledger) Rescind(id string) {
 	o := l.dropOffer(id)
 	now := l.options.Clock.Now()
 	for _, t := range l.claims {
-		if t.AgentID == o.agent.id && t.Need.Role == o.role && !t.Bound && t.RescindedAt.IsZero() {
+		if t.AgentID == o.agent.id && t.Need.Role == o.role && !t.Bound && t.RescindedAt.IsZero() && !o.heldFor(t.Gang) {
 			t.RescindedAt = now
 			t.changed()
 		}
@@ -186,6 +193,7 @@ func (l *Ledger) restore(offers []*offer) {
 		}
 		l.offers[o.id] = o
 		o.agent.offers[o.id] = o
+		l.noteHold(o.agent, o.role)
 		l.recount(o.agent, o.role)
 		for key, p := range o.agent.pools {
 			if key.Role == o.role {
@@ -247,14 +255,14 @@ func (l *Ledger) Holds(role string, agents map[string]bool) bool {
 }
 
 // Decline removes offers that are about to be declined and returns those that were still live. An offer whose agent
-// has claims for its role by now is kept.
+// has claims for its role by now is kept, and so is one with reservations of ours: they have to be given back.
 func (l *Ledger) Decline(ids []string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []string
 	for _, id := range ids {
 		o := l.offers[id]
-		if o == nil || l.hasClaims(o) {
+		if o == nil || l.hasClaims(o) || len(o.held) > 0 {
 			continue
 		}
 		l.dropOffer(id)

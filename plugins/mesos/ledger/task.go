@@ -57,6 +57,8 @@ type Pod struct {
 	Priority        int32
 	Created         time.Time
 	Grace           time.Duration
+	// Gang is the UID of the pod's group if its claim is to be held by a reservation, else "".
+	Gang string
 }
 
 // Task is a pod's hold on Mesos resources, from the claim to the end. Its fields are copies; only the ledger writes them.
@@ -96,6 +98,8 @@ type Task struct {
 	accepted bool
 	killSent time.Time
 	watch    chan struct{}
+	// tentative says that the claim only tries whether a gang fits: see Try.
+	tentative bool
 }
 
 // Status is what a Mesos update says, without what is only transport.

@@ -34,9 +34,9 @@ func (s *Session) call(ctx context.Context, call *scheduler.Call) error {
 	return err
 }
 
-// Accept launches tasks on offers of one agent. What the tasks leave comes back without a filter.
-func (s *Session) Accept(ctx context.Context, offerIDs []string, tasks []mesos.TaskInfo) error {
-	call := calls.Accept(calls.OfferOperations{calls.OpLaunch(tasks...)}.WithOffers(ids(offerIDs)...)).With(calls.RefuseSeconds(0))
+// Accept does operations on offers of one agent. What they leave comes back without a filter.
+func (s *Session) Accept(ctx context.Context, offerIDs []string, operations []mesos.Offer_Operation) error {
+	call := calls.Accept(calls.OfferOperations(operations).WithOffers(ids(offerIDs)...)).With(calls.RefuseSeconds(0))
 	err := s.call(ctx, call)
 	s.economy.accepted()
 	if mesosapi.Ambiguous(err) {
@@ -131,6 +131,7 @@ func (s *Session) killLoop(ctx context.Context) error {
 			continue
 		}
 		s.raiseFences(ctx)
+		s.shapeHolds(ctx)
 		if !s.reconciled.Load() {
 			continue // nothing is killed before the whole picture is known
 		}

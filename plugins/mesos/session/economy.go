@@ -254,7 +254,8 @@ func (e *economy) round(ctx context.Context) (worked time.Duration) {
 			continue
 		}
 		// A pod that was tried with room that fits it, and still waits, is refused by something else: it justifies nothing.
-		if len(k.fits) == 0 || k.oldGr > w.Tried || w.Tried == 0 {
+		// A gang may want more room than one of its pods.
+		if len(k.fits) == 0 || k.oldGr > w.Tried || w.Tried == 0 || w.Pod.Spec.SchedulingGroup != nil {
 			since := hungry[w.Need.Role]
 			if w.Since.After(since) {
 				since = w.Since
@@ -368,7 +369,7 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 	revive := (hungry || short || probe) && cause && now.Sub(r.revived) >= gap
 	certainly := r.suppressed || short
 	idle := now.Sub(r.active) >= e.options.Economy.IdleAfter
-	suppress := idle && !r.suppressed
+	suppress := idle && !r.suppressed && !e.ledger.Held(role) // what is reserved has to be offered to be given back
 	every := lookEvery
 	if !hungry && !idle {
 		every = lookCalm // what is of no use to anybody can wait a little; the look is at all offers

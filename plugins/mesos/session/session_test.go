@@ -207,7 +207,7 @@ func (i *instance) launch(uid, node string) (*ledger.Batch, error) {
 	info := i.options0().Info(b.ExecutorID, b.Node, b.ExecutorResources)
 	t := b.Launches[0].Task
 	task := taskinfo.Task(t.ID, b.AgentID, taskinfo.Reference{Namespace: "ns", Name: uid, UID: uid, Node: node}, b.Launches[0].Resources, info)
-	err := i.Accept(i.w.ctx, b.OfferIDs, []mesos.TaskInfo{task})
+	err := i.Accept(i.w.ctx, b.OfferIDs, b.Operations([]mesos.TaskInfo{task}))
 	switch {
 	case err == nil:
 		i.book.Sent(b)

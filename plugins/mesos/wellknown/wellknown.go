@@ -59,6 +59,14 @@ const (
 	UIDTaskLabel = Domain + "/uid"
 )
 
+// Labels of the dynamic reservations that hold room for gangs.
+const (
+	// GangReservationLabel is the UID of the PodGroup that resources are reserved for.
+	GangReservationLabel = Domain + "/pod-group"
+	// ClusterReservationLabel is the UID of the Kubernetes cluster's namespace kube-system.
+	ClusterReservationLabel = Domain + "/cluster"
+)
+
 // Labels and annotations on nodes.
 const (
 	// AttributeLabelPrefix precedes the name of a Mesos agent attribute in a node label.

@@ -104,6 +104,11 @@ type MesosArgs struct {
 	// ScoringStrategy says which of the agents that fit is preferred: LeastAllocated spreads pods, MostAllocated packs them.
 	// Defaults to LeastAllocated.
 	ScoringStrategy ScoringStrategyType
+	// ReserveForGangs has what the launches of a gang's first members leave over reserved for those that still wait, by
+	// dynamic reservations for their role with Authentication.Principal, so that the master gives it to no other role
+	// meanwhile. They are given back when the gang is placed or gives up. The principal must be allowed to reserve and to
+	// unreserve resources of Roles. Not for the role *. Defaults to false.
+	ReserveForGangs bool
 	// Revocable asks for offers of revocable resources too (capability REVOCABLE_RESOURCES), which Mesos may take back from
 	// running pods. Defaults to false.
 	Revocable bool

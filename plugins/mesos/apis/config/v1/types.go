@@ -136,6 +136,12 @@ type MesosArgs struct {
 	// Defaults to LeastAllocated.
 	// +optional
 	ScoringStrategy ScoringStrategyType `json:"scoringStrategy,omitempty"`
+	// ReserveForGangs has what the launches of a gang's first members leave over reserved for those that still wait, by
+	// dynamic reservations for their role with Authentication.Principal, so that the master gives it to no other role
+	// meanwhile. They are given back when the gang is placed or gives up. The principal must be allowed to reserve and to
+	// unreserve resources of Roles. Not for the role *. Defaults to false.
+	// +optional
+	ReserveForGangs bool `json:"reserveForGangs,omitempty"`
 	// Revocable asks for offers of revocable resources too (capability REVOCABLE_RESOURCES), which Mesos may take back from
 	// running pods. Defaults to false.
 	// +optional

@@ -365,6 +365,7 @@ func autoConvert_v1_MesosArgs_To_config_MesosArgs(in *MesosArgs, out *config.Mes
 	out.InverseOffers = config.InverseOfferPolicy(in.InverseOffers)
 	out.TaskLimits = config.TaskLimitsPolicy(in.TaskLimits)
 	out.ScoringStrategy = config.ScoringStrategyType(in.ScoringStrategy)
+	out.ReserveForGangs = in.ReserveForGangs
 	out.Revocable = in.Revocable
 	out.GPUs = in.GPUs
 	if err := metav1.Convert_Pointer_string_To_string(&in.StatusAddress, &out.StatusAddress, s); err != nil {
@@ -466,6 +467,7 @@ func autoConvert_config_MesosArgs_To_v1_MesosArgs(in *config.MesosArgs, out *Mes
 	out.InverseOffers = InverseOfferPolicy(in.InverseOffers)
 	out.TaskLimits = TaskLimitsPolicy(in.TaskLimits)
 	out.ScoringStrategy = ScoringStrategyType(in.ScoringStrategy)
+	out.ReserveForGangs = in.ReserveForGangs
 	out.Revocable = in.Revocable
 	out.GPUs = in.GPUs
 	if err := metav1.Convert_string_To_Pointer_string(&in.StatusAddress, &out.StatusAddress, s); err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +38,9 @@ func ValidateMesosArgs(path *field.Path, a *config.MesosArgs) field.ErrorList {
 	errs = append(errs, validateMasters(path.Child("masters"), a.Masters)...)
 	errs = append(errs, validateFramework(path, a)...)
 	errs = append(errs, validateRoles(path.Child("roles"), a.Roles)...)
+	if a.ReserveForGangs && slices.ContainsFunc(a.Roles, func(r config.Role) bool { return r.Name == "*" }) {
+		errs = append(errs, field.Invalid(path.Child("reserveForGangs"), true, "must be false while roles has *: Mesos reserves nothing for it"))
+	}
 	errs = append(errs, validateAuthentication(path.Child("authentication"), &a.Authentication)...)
 	if a.TLS != nil {
 		errs = append(errs, validateTLS(path.Child("tls"), a.TLS)...)

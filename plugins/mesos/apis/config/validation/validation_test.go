@@ -99,9 +99,14 @@ func TestValidateMesosArgs(t *testing.T) {
 		"role with an empty selector":      {func(a *args) { a.Roles[0].NamespaceSelector = &metav1.LabelSelector{} }, nil},
 		"role with a bad selector":         {func(a *args) { a.Roles[0].NamespaceSelector = selector("a", "NearTo") }, []string{"roles[0].namespaceSelector.matchExpressions[0].operator: selector operator"}},
 		"role with a bad label":            {func(a *args) { a.Roles[0].NamespaceSelector = selector("a b", "Exists") }, []string{"roles[0].namespaceSelector.matchExpressions[0].key: alphanumeric"}},
-		"secret":                           {func(a *args) { a.Authentication = config.Authentication{Principal: "p", SecretFile: "s"} }, nil},
-		"principal alone":                  {func(a *args) { a.Authentication.Principal = "p" }, nil},
-		"bearer token":                     {func(a *args) { a.Authentication = config.Authentication{Principal: "p:q", BearerTokenFile: "s"} }, nil},
+		"gangs reserved":                   {func(a *args) { a.ReserveForGangs = true }, nil},
+		"gangs reserved for everybody": {func(a *args) {
+			a.ReserveForGangs = true
+			a.Roles = append(a.Roles, config.Role{Name: "*"})
+		}, []string{"reserveForGangs: nothing for it"}},
+		"secret":          {func(a *args) { a.Authentication = config.Authentication{Principal: "p", SecretFile: "s"} }, nil},
+		"principal alone": {func(a *args) { a.Authentication.Principal = "p" }, nil},
+		"bearer token":    {func(a *args) { a.Authentication = config.Authentication{Principal: "p:q", BearerTokenFile: "s"} }, nil},
 		"secret and bearer token": {func(a *args) {
 			a.Authentication = config.Authentication{Principal: "p", SecretFile: "s", BearerTokenFile: "t"}
 		}, []string{"authentication.bearerTokenFile: excludes secretFile"}},
