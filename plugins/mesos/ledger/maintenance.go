@@ -14,6 +14,17 @@ func (l *Ledger) SetWindow(agentID string, window Unavailability) {
 	}
 }
 
+// Window returns the maintenance window that an offer or an inverse offer last told of an agent; known is false while the
+// agent is not.
+func (l *Ledger) Window(agentID string) (window Unavailability, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.agents[agentID]; a != nil {
+		return a.unavailable, true
+	}
+	return Unavailability{}, false
+}
+
 // setWindow keeps the drain that has begun for the same window.
 func (l *Ledger) setWindow(a *agent, window Unavailability) {
 	if window.Start.Equal(a.unavailable.Start) {

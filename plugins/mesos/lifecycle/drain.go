@@ -96,13 +96,22 @@ func (l *Lifecycle) drainAll(ctx context.Context) {
 func (l *Lifecycle) drainAgent(ctx context.Context, agentID string, d *drain, now time.Time) {
 	logger := klog.FromContext(ctx)
 	tasks := l.ledger.TasksOn(agentID)
-	l.mu.Lock()
+	// An offer that tells of no window, or of another one, says at once what silence says only by and by.
+	told, known := l.ledger.Window(agentID)
+	changed := known && !told.Start.Equal(d.window.Start)
 	silent := now.Sub(d.heard) > drainSilence*d.every
-	if silent {
+	l.mu.Lock()
+	if d == l.drains[agentID] && (silent || changed) {
 		delete(l.drains, agentID)
 	}
 	l.mu.Unlock()
-	if silent {
+	switch {
+	case changed:
+		if len(tasks) > 0 {
+			logger.Info("The maintenance window of an agent was called off or changed: its pods stay", "agent", agentID)
+		}
+		return
+	case silent:
 		if len(tasks) > 0 {
 			logger.Info("Mesos no longer asks for an agent back: its pods stay", "agent", agentID)
 			l.ledger.SetWindow(agentID, ledger.Unavailability{})

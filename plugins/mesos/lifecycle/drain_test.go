@@ -241,3 +241,35 @@ func TestDrainKeepsFree(t *testing.T) {
 		t.Error("the agent is kept free after its window")
 	}
 }
+
+// TestDrainEndsWithTheWindow: Mesos takes a window back, or moves it. The next offer of the agent tells; pods that come to it
+// from then on are none of the drain's.
+func TestDrainEndsWithTheWindow(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		told time.Duration // of the window that the offer tells of, 0 for none
+		want []string
+	}{
+		{"called off", 0, nil},
+		{"moved", 24 * time.Hour, nil},
+		{"as before", 5 * time.Minute, []string{"late"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newDrainRig(t)
+			r.bound("p", time.Second)
+			r.ask(r.window(5*time.Minute, time.Hour))
+			if got := r.pass(t.Context()); !slices.Equal(got, []string{"p"}) {
+				t.Fatalf("evicted %v", got)
+			}
+			offer := mesosproto.Offer{ID: mesosproto.OfferID{Value: "O"}, AgentID: mesosproto.AgentID{Value: "S1"}, Hostname: "n"}
+			if test.told > 0 {
+				offer.Unavailability = &mesosproto.Unavailability{Start: mesosproto.TimeInfo{Nanoseconds: r.clock.Now().Add(test.told).UnixNano()}, Duration: &mesosproto.DurationInfo{Nanoseconds: int64(time.Hour)}}
+			}
+			r.ledger.AddOffers([]mesosproto.Offer{offer})
+			r.bound("late", time.Second)
+			if got := slices.DeleteFunc(r.pass(t.Context()), func(name string) bool { return name == "p" }); !slices.Equal(got, test.want) {
+				t.Errorf("evicted %v, want %v", got, test.want)
+			}
+		})
+	}
+}
