@@ -258,6 +258,11 @@ func (l *Ledger) NotSent(b *Batch) {
 		t.ID, t.Offers = "", nil
 		t.Refusals++
 		l.move(t, Claimed)
+		if !t.KillSince.IsZero() && !t.Bound || !t.PodGone.IsZero() && t.Bound {
+			// It was given up while the ACCEPT was on its way, so that nobody releases it any more.
+			l.freed = append(l.freed, Change{Effect: Freed, Task: *t})
+			l.forget(t)
+		}
 	}
 	a := l.agents[b.AgentID]
 	if a == nil {
@@ -269,6 +274,15 @@ func (l *Ledger) NotSent(b *Batch) {
 	if l.connected && l.subscription == b.subscription {
 		l.restore(b.offers)
 	}
+}
+
+// Freed returns the claims that NotSent has dropped since it was last asked: their pods may be scheduled again.
+func (l *Ledger) Freed() []Change {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.freed
+	l.freed = nil
+	return out
 }
 
 // Unclear notes that a batch's ACCEPT got no answer: its tasks may or may not exist.

@@ -556,6 +556,55 @@ func TestOneAcceptUntilTheExecutorAnswers(t *testing.T) {
 	}
 }
 
+// TestGivenUpWhileTheAcceptIsOnItsWay: what is not processed then is nobody's any more, and holds no offer.
+func TestGivenUpWhileTheAcceptIsOnItsWay(t *testing.T) {
+	for name, test := range map[string]struct {
+		giveUp func(b *book)
+		freed  bool
+	}{
+		"the pod was deleted":        {func(b *book) { b.PodGone("p"); b.Release("p") }, true},
+		"released, the pod is there": {func(b *book) { b.Release("p") }, true},
+		"nothing happened":           {func(*book) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBook(t)
+			b.add(b.offer("O1", "S1", "cpus:4;mem:4096"))
+			b.mustClaim("p", needOf(1000, 1024), "S1")
+			batch := b.mustBatch("S1", "p")
+			test.giveUp(b)
+			b.NotSent(batch)
+			b.audit()
+			got := b.Freed()
+			if (len(got) == 1 && got[0].Task.UID == "p" && got[0].Effect == Freed) != test.freed || len(b.Freed()) > 0 {
+				t.Errorf("freed: %+v", got)
+			}
+			if _, known := b.Task("p"); known == test.freed {
+				t.Errorf("in the book: %t", known)
+			}
+			if o := b.Offers(); len(o) != 1 || o[0].Claimed == test.freed {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+	t.Run("held anew, then the pod was deleted", func(t *testing.T) {
+		b := newBook(t)
+		b.add(b.offer("O1", "S1", "cpus:4;mem:8192"))
+		task := b.run("p", needOf(1000, 1024), "S1")
+		b.because(task.ID, "S1", mesos.TASK_FAILED, mesos.SOURCE_AGENT, mesos.REASON_EXECUTOR_TERMINATED)
+		b.add(b.offer("O2", "S1", "cpus:4;mem:8192"))
+		if _, ok := b.Reclaim("p"); !ok {
+			t.Fatal("the pod is held anew")
+		}
+		batch := b.mustBatch("S1", "p")
+		b.PodGone("p")
+		b.NotSent(batch)
+		b.audit()
+		if _, known := b.Task("p"); known {
+			t.Error("still in the book")
+		}
+	})
+}
+
 func TestC47_AnotherDescriptionAnotherExecutor(t *testing.T) {
 	old := newBook(t)
 	oldID := old.executorID("S1")

@@ -58,6 +58,7 @@ type Ledger struct {
 	// endedExecutors are ids of executors that ended, or whose launch failed. An id is used once.
 	endedExecutors *recent
 	strangers      map[string]*Stranger
+	freed          []Change // see Freed
 	waiting        map[types.UID]*Waiting
 	nominated      map[types.UID]*Waiting // those of them that are nominated for a node
 	trying         types.UID              // the pod whose scheduling cycle was the last to begin

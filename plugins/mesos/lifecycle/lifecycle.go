@@ -281,13 +281,15 @@ func (l *Lifecycle) tend(ctx context.Context) {
 }
 
 // tendLost ends the tasks of agents that another agent has replaced, gives pods the tasks that turn out to be theirs, and
-// brings up again whoever has been without a task for a while.
+// brings up again whoever is free to be scheduled or has been without a task for a while.
 func (l *Lifecycle) tendLost() {
 	if !l.mesos.Reconciled() {
 		return
 	}
-	for _, change := range append(l.ledger.Replaced(), l.ledger.Recognized()...) {
-		l.OnChange(change)
+	for _, changes := range [][]ledger.Change{l.ledger.Replaced(), l.ledger.Recognized(), l.ledger.Freed()} {
+		for _, change := range changes {
+			l.OnChange(change)
+		}
 	}
 	for _, uid := range l.ledger.Troubled(settleEnd) {
 		l.queue.Add(uid)

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -67,7 +69,8 @@ func TestTendLooksAfterPodsWithoutATask(t *testing.T) {
 			f.session.mu.Lock()
 			f.session.reconciled = !tt.unreconciled
 			f.session.mu.Unlock()
-			waiters := f.clock.Waiters()
+			looks := make(chan struct{})
+			f.options.Clock = tickerClock{f.clock, looks}
 			ctx, cancel := context.WithCancel(f.ctx)
 			done := make(chan struct{})
 			go func() { defer close(done); f.tend(ctx) }()
@@ -78,7 +81,7 @@ func TestTendLooksAfterPodsWithoutATask(t *testing.T) {
 					t.Fatalf("%s: %v", what, err)
 				}
 			}
-			until("tend waits", func() bool { return f.clock.Waiters() > waiters })
+			<-looks
 			f.clock.Step(tt.after)
 			looked := func() bool { // whoever tend has brought up is in the queue
 				for f.queue.Len() > 0 {
@@ -99,6 +102,17 @@ func TestTendLooksAfterPodsWithoutATask(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tickerClock tells when its one ticker was made.
+type tickerClock struct {
+	*testclock.FakeClock
+	made chan struct{}
+}
+
+func (c tickerClock) NewTicker(d time.Duration) clock.Ticker {
+	defer close(c.made)
+	return c.FakeClock.NewTicker(d)
 }
 
 // offer has an agent offer room on a node.
