@@ -8,11 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -87,8 +91,17 @@ func local(address string) (*client, error) {
 }
 
 func (o *options) kubernetes() (*rest.Config, *kubernetes.Clientset, error) {
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(o.rules, &o.overrides).ClientConfig()
-	if err != nil {
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(o.rules, &o.overrides)
+	config, err := loader.ClientConfig()
+	raw, rawErr := loader.RawConfig()
+	switch {
+	case rawErr == nil && len(raw.Contexts) > 0 && o.overrides.CurrentContext != "" && raw.Contexts[o.overrides.CurrentContext] == nil:
+		return nil, nil, fmt.Errorf("--context is %q, it must be one of: %s", o.overrides.CurrentContext, strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", "))
+	case clientcmd.IsEmptyConfig(err):
+		return nil, nil, errors.New("there is no kubeconfig: give --kubeconfig or KUBECONFIG, as for kubectl, or --server for a scheduler on this machine")
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, fmt.Errorf("--kubeconfig, or a file that it names: %w", err)
+	case err != nil:
 		return nil, nil, err
 	}
 	config.QPS, config.Burst = 50, 100
@@ -162,6 +175,9 @@ func (c *client) do(ctx context.Context, method, path string, into any) error {
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = errors.Join(cause, err)
+		}
+		if errors.Is(err, syscall.ECONNREFUSED) && c.token == "" {
+			return fmt.Errorf("ask the scheduler: %w: nothing listens there; --server is where the scheduler's statusAddress is, or kubectl port-forward", err)
 		}
 		return fmt.Errorf("ask the scheduler: %w", err)
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -51,15 +52,25 @@ credentials: you need the Role kube-mesos-viewer in the scheduler's namespace (k
 
   # The live web page, on this machine
   kubectl mesos ui`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Version:                    version,
+		SilenceUsage:               true,
+		SilenceErrors:              true,
+		SuggestionsMinimumDistance: 2,
+		Args:                       aCommand,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if !slices.Contains(outputs, o.output) {
 				return fmt.Errorf("--output is %q, it must be one of: %s", o.output, strings.Join(outputs[1:], ", "))
 			}
+			if o.timeout <= 0 {
+				return fmt.Errorf("--wait is %s, it must be greater than 0, such as 30s", o.timeout)
+			}
 			return nil
 		},
 	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w: %s --help lists the flags", err, cmd.CommandPath())
+	})
 	root.SetOut(out)
 	root.SetErr(errOut)
 	f := root.PersistentFlags()
@@ -79,6 +90,16 @@ credentials: you need the Role kube-mesos-viewer in the scheduler's namespace (k
 		o.statusCommand(), o.offersCommand(), o.agentsCommand(), o.tasksCommand(), o.podsCommand(), o.podCommand(), o.eventsCommand(),
 		o.drainCommand(), o.reconcileCommand(), o.uiCommand(),
 	)
+	for _, cmd := range root.Commands() {
+		if cmd.Args == nil {
+			cmd.Args = nothing
+		}
+	}
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil && completion != root {
+		completion.Args = aShell
+		completion.RunE = func(*cobra.Command, []string) error { return errors.New("say which shell: " + shells(completion)) }
+	}
 	return root
 }
 
@@ -99,6 +120,41 @@ func must(err error) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// aCommand refuses arguments of the root: they are commands that do not exist.
+func aCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := ""
+	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = ", did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return fmt.Errorf("unknown command %q%s: %s --help lists the commands", args[0], hint, root.CommandPath())
+}
+
+// nothing says that a command takes no arguments.
+func nothing(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments, not %q: %s --help lists its flags", cmd.CommandPath(), args, cmd.CommandPath())
+	}
+	return nil
+}
+
+func aShell(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("there is no completion for %q: it must be one of: %s", args[0], shells(cmd))
+	}
+	return nil
+}
+
+func shells(completion *cobra.Command) string {
+	var names []string
+	for _, c := range completion.Commands() {
+		names = append(names, c.Name())
+	}
+	return strings.Join(names, ", ")
 }
 
 // limited bounds a request in time.

@@ -63,15 +63,32 @@ patch nodes and to create pods/eviction. kubectl uncordon ends it on the side of
 	return cmd
 }
 
+func (d *drainOptions) check(cmd *cobra.Command) error {
+	if d.limit < 0 {
+		return fmt.Errorf("--timeout is %s, it must not be negative", d.limit)
+	}
+	if d.grace < 0 {
+		return fmt.Errorf("--max-grace-period is %s, it must not be negative", d.grace)
+	}
+	if d.master.url == "" {
+		for _, name := range []string{"principal", "secret-file", "master-ca-file", "max-grace-period", "mark-gone"} {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s is for Mesos' own drain: say with --master which master to ask", name)
+			}
+		}
+	}
+	return d.master.check()
+}
+
 func (d *drainOptions) run(cmd *cobra.Command, arg string) error {
 	ctx := cmd.Context()
+	if err := d.check(cmd); err != nil {
+		return err
+	}
 	if d.limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, d.limit, fmt.Errorf("not done within %s", d.limit))
 		defer cancel()
-	}
-	if err := d.master.check(); err != nil {
-		return err
 	}
 	c, err := d.connect(ctx, false)
 	if err != nil {

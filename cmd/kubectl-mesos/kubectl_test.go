@@ -102,8 +102,19 @@ func TestWrongUse(t *testing.T) {
 		"a master with a password":   {[]string{"drain", "x", "--server=http://127.0.0.1:1", "--master=http://a:b@m:1"}, "no password"},
 		"a principal without secret": {[]string{"drain", "x", "--server=http://127.0.0.1:1", "--master=m:5050", "--principal=ops"}, "go together"},
 		"a page for everybody":       {[]string{"ui", "--address=0.0.0.0:0"}, "loopback"},
-		"a command that is none":     {[]string{"stats"}, "status"},
-		"an argument too many":       {[]string{"offers", "x"}, "x"},
+		"a page without a port":      {[]string{"ui", "--address=127.0.0.1"}, "such as 127.0.0.1:8080"},
+		"a command that is none":     {[]string{"stats"}, `unknown command "stats", did you mean status?`},
+		"a command that nobody has":  {[]string{"version"}, "--help lists the commands"},
+		"an argument too many":       {[]string{"offers", "x"}, `offers takes no arguments, not ["x"]`},
+		"a flag that is none":        {[]string{"offers", "--nope"}, "kubectl mesos offers --help lists the flags"},
+		"a shell that is none":       {[]string{"completion", "tcsh"}, "must be one of: bash, "},
+		"no shell":                   {[]string{"completion"}, "say which shell: bash, "},
+		"a state that is none":       {[]string{"tasks", "--state=Foo"}, "must be one of: Claimed, "},
+		"no time to wait":            {[]string{"status", "--wait=0s"}, "greater than 0"},
+		"a gone agent, not drained":  {[]string{"drain", "x", "--mark-gone"}, "say with --master which master to ask"},
+		"a grace below zero":         {[]string{"drain", "x", "--max-grace-period=-5s"}, "--max-grace-period is -5s, it must not be negative"},
+		"no kubeconfig":              {[]string{"status"}, "give --kubeconfig or KUBECONFIG"},
+		"a kubeconfig that is none":  {[]string{"status", "--kubeconfig=/no/such/file"}, "--kubeconfig, or a file that it names"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := execute(t, tt.args...)

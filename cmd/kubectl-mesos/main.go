@@ -12,6 +12,9 @@ import (
 	"syscall"
 )
 
+// version is set by the linker.
+var version = "unknown"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newCommand(os.Stdout, os.Stderr).ExecuteContext(ctx)

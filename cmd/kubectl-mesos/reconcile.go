@@ -16,7 +16,7 @@ func (o *options) reconcileCommand() *cobra.Command {
 		Use: "reconcile", Short: "Have the scheduler ask the master for the state of every task",
 		Long:    "Have the scheduler ask the master for the state of every task, as it does by itself every quarter of an hour. Nothing is\nkilled or removed by it unless the master's answers call for it. It needs the Role kube-mesos-operator.",
 		Example: "  kubectl mesos reconcile",
-		Args:    cobra.NoArgs, ValidArgsFunction: noFiles,
+		Args:    nothing, ValidArgsFunction: noFiles,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := o.limited(cmd)
 			defer cancel()

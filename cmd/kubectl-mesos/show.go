@@ -19,7 +19,7 @@ import (
 
 // show makes a command that asks for one thing and prints it.
 func show[T any](o *options, cmd *cobra.Command, path string, query func(url.Values), table func(*T) error) *cobra.Command {
-	cmd.Args = cobra.NoArgs
+	cmd.Args = nothing
 	cmd.ValidArgsFunction = noFiles
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := o.limited(cmd)
@@ -243,11 +243,22 @@ func (o *options) tasksCommand() *cobra.Command {
 		Use: "tasks", Aliases: []string{"task"}, Short: "List pods that hold, or are about to hold, Mesos resources",
 		Example: "  kubectl mesos tasks\n  kubectl mesos tasks -n default --node host-1 --state Running",
 	}, "/tasks", filter("namespace", &o.overrides.Context.Namespace, "node", &node, "state", &of), o.printTasks)
+	cmd.PreRunE = aState(&of)
 	cmd.Flags().StringVar(&node, "node", "", "Only tasks on this node")
 	cmd.Flags().StringVar(&of, "state", "", "Only tasks in this state: "+strings.Join(states, ", "))
 	must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)))
 	must(cmd.RegisterFlagCompletionFunc("node", o.completeNodes))
 	return cmd
+}
+
+// aState refuses a state that no task can have: it would find none, for ever.
+func aState(of *string) func(*cobra.Command, []string) error {
+	return func(*cobra.Command, []string) error {
+		if *of != "" && !slices.Contains(states, *of) {
+			return fmt.Errorf("--state is %q, it must be one of: %s", *of, strings.Join(states, ", "))
+		}
+		return nil
+	}
 }
 
 var states = []string{"Claimed", "Launching", "Unclear", "Restored", "Starting", "Running", "Unreachable", "Unheld", "Terminal"}

@@ -31,7 +31,7 @@ func (o *options) uiCommand() *cobra.Command {
 		Use: "ui", Short: "Serve the scheduler's web page on this machine",
 		Long:    "Serve the scheduler's web page on a loopback address of this machine until interrupted. What it shows comes through the\nAPI server with your credentials; everybody on this machine can see it meanwhile. On its default address it is also where\nthe Mesos UI's link from the framework's name leads, unless the scheduler has another webUIURL.",
 		Example: "  kubectl mesos ui\n  kubectl mesos ui --address 127.0.0.1:8080",
-		Args:    cobra.NoArgs, ValidArgsFunction: noFiles,
+		Args:    nothing, ValidArgsFunction: noFiles,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.ui(cmd.Context(), address, !cmd.Flags().Changed("address"))
 		},
@@ -46,7 +46,7 @@ func (o *options) ui(ctx context.Context, address string, orAny bool) error {
 		listener, err = net.Listen("tcp", "127.0.0.1:0")
 	}
 	if err != nil {
-		return fmt.Errorf("--address: %w", err)
+		return fmt.Errorf("--address is %q, it must be a loopback address and port, such as 127.0.0.1:8080: %w", address, err)
 	}
 	if tcp, ok := listener.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
 		return errors.Join(fmt.Errorf("--address is %q, it must be a loopback address: the page asks nobody who he is", address), listener.Close())
