@@ -162,7 +162,7 @@ func (l *Lifecycle) evict(ctx context.Context, pod *v1.Pod, d *drain, now time.T
 		metrics.Removals.WithLabelValues("MesosMaintenance").Inc()
 		logger.Info("Evicted a pod before a maintenance window", "pod", klog.KObj(pod))
 		l.options.Recorder.Eventf(pod, nil, v1.EventTypeNormal, "MesosMaintenance", "Evicting", "evicted: its Mesos agent goes into maintenance at %s", d.window.Start.UTC().Format(time.RFC3339))
-	case gone(err):
+	case gone(err), apierrors.IsConflict(err):
 	default:
 		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 			e.next = now.Add(max(evictAgain, time.Duration(seconds)*time.Second))

@@ -445,6 +445,45 @@ func TestReholdWritesTheNewRecord(t *testing.T) {
 	f.wants("patch p")
 }
 
+// A conflict is no sign that the pod is gone: what failed by one is done again, or a record would name an earlier task for
+// ever, and a pod that is to go would stay.
+func TestConflictsAreTriedAgain(t *testing.T) {
+	for _, tt := range []struct {
+		verb, subresource string
+		set               func(f *fixture)
+		want              []string
+	}{
+		{"patch", "", func(f *fixture) { f.says("p.2", "S1", mesos.TASK_RUNNING, mesos.SOURCE_EXECUTOR) }, []string{"patch p"}},
+		{"patch", "status", func(f *fixture) {}, []string{"patch p/status", "delete p"}},
+		{"delete", "", func(f *fixture) {}, []string{"patch p/status", "delete p"}},
+	} {
+		t.Run(tt.verb+" pods/"+tt.subresource, func(t *testing.T) {
+			f := setUp(t)
+			f.running("p")
+			if tt.want[0] == "patch p" {
+				f.lose("p")
+			} else {
+				f.says("p.1", "S1", mesos.TASK_KILLED, mesos.SOURCE_EXECUTOR, mesos.REASON_AGENT_DRAINING)
+			}
+			tt.set(f)
+			conflicts := 1
+			f.client.PrependReactor(tt.verb, "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				if conflicts > 0 && a.GetSubresource() == tt.subresource {
+					conflicts--
+					return true, nil, apierrors.NewConflict(v1.Resource("pods"), "p", errors.New("the object has been modified"))
+				}
+				return false, nil, nil
+			})
+			if _, err := f.process(f.ctx, "p"); !apierrors.IsConflict(err) {
+				t.Fatalf("%v", err)
+			}
+			f.did()
+			f.handle("p")
+			f.wants(tt.want...)
+		})
+	}
+}
+
 // What cannot be held anew is removed: the least important and youngest first, which makes room for the others.
 func TestPodsThatCannotBeHeldGoInOrder(t *testing.T) {
 	f := setUp(t)

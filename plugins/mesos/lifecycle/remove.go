@@ -52,8 +52,9 @@ func (l *Lifecycle) remove(ctx context.Context, pod *v1.Pod, reason, message str
 	return nil
 }
 
-// gone says whether an error tells that the object with that UID is not there any more.
-func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
+// gone says whether an error tells that the object is not there any more. A conflict does not: it stands for another UID, but
+// also for a write at the same moment. Whoever meets one tries again, and finds the pod of that UID no more.
+func gone(err error) bool { return apierrors.IsNotFound(err) }
 
 // record writes the present task onto its pod, if another one stands there, and by how much the pod exceeds it.
 func (l *Lifecycle) record(ctx context.Context, pod *v1.Pod, t ledger.Task) error {
