@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -109,7 +110,7 @@ func (in *injector) strike(ctx context.Context, f fault) {
 		return
 	}
 	in.count(&in.struck, f)
-	in.journal.add(incident{text: fmt.Sprintf("ended: %s", f), hides: true})
+	in.journal.add(incident{text: fmt.Sprintf("ended: %s", f), hides: !f.aside()})
 }
 
 func (in *injector) count(m *map[string]int, f fault) {
@@ -121,9 +122,20 @@ func (in *injector) count(m *map[string]int, f fault) {
 	(*m)[f.kind]++
 }
 
+// aside says whether a fault leaves the messages between Mesos and the scheduler alone: its requests to the API server are
+// on record with the times at which they were sent.
+func (f fault) aside() bool {
+	switch f.kind {
+	case "restart-api-server", "stop-api-server", "stop-kubelets", "stop-kubelet", "restart-kubelet", "force-delete-pod", "delete-node", "node-not-ready", "rotate-credentials", "rival":
+		return true
+	}
+	return strings.HasPrefix(f.kind, "api-")
+}
+
 // begin notes the start of a fault.
 func (in *injector) begin(f fault, i incident) {
 	i.text = fmt.Sprintf("FAULT %s%s", f, i.text)
+	i.hides = i.hides && !f.aside()
 	in.journal.add(i)
 }
 
