@@ -101,11 +101,14 @@ func run(cmd *cobra.Command, opts *options.Options) error {
 	defer cancel()
 	system := mesos.NewSystem()
 	cc, sched, err := app.Setup(ctx, opts, app.WithPlugin(mesos.Name, system.Factory))
-	if err != nil {
-		return err
+	if err == nil {
+		err = check(sched)
 	}
-	if err := check(sched); err != nil {
-		return err
+	if err != nil {
+		if opts.ConfigFile == "" {
+			return err
+		}
+		return explained(opts.ConfigFile, err)
 	}
 	if mutable, ok := fg.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()

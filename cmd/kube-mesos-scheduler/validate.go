@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/apis/config/explain"
 )
 
 // probeLimit bounds the wait for a Mesos master in a dry check.
@@ -38,14 +40,14 @@ func validateConfig(ctx context.Context, file string, out io.Writer) error {
 	}
 	config, err := options.LoadConfigFromFile(klog.FromContext(ctx), file)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return explained(file, err)
 	}
 	if err := validation.ValidateKubeSchedulerConfiguration(config); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return explained(file, err)
 	}
 	system := mesos.NewSystem()
 	if err := buildProfiles(ctx, config, system); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return explained(file, err)
 	}
 	names := make([]string, 0, len(config.Profiles))
 	for i := range config.Profiles {
@@ -54,7 +56,7 @@ func validateConfig(ctx context.Context, file string, out io.Writer) error {
 	slices.Sort(names)
 	fmt.Fprintf(out, "%s: the configuration is right; profiles: %s\n", file, strings.Join(names, ", "))
 	if !system.Used() {
-		return fmt.Errorf("%s: no profile enables the plugin %s: this would be a plain kube-scheduler", file, mesos.Name)
+		return explained(file, fmt.Errorf("no profile enables the plugin %s: this would be a plain kube-scheduler", mesos.Name))
 	}
 	for _, w := range system.Warnings() {
 		fmt.Fprintf(out, "warning: %s\n", w)
@@ -67,6 +69,19 @@ func validateConfig(ctx context.Context, file string, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "the Mesos master %s leads and lets the framework speak\n", master)
 	return nil
+}
+
+// explained adds to an error of a configuration file what is wrong with its form, field by field.
+func explained(file string, err error) error {
+	err = fmt.Errorf("%s: %w", file, err)
+	data, readErr := os.ReadFile(file)
+	if readErr != nil {
+		return err
+	}
+	for _, problem := range explain.Problems(data) {
+		err = fmt.Errorf("%w\n%s: %s", err, file, problem)
+	}
+	return err
 }
 
 // buildProfiles makes every plugin of every profile, as a start does, with a client that reaches nobody.
