@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	case len(args) >= 5 && args[0] == "eval":
 		return eval(ctx, args[1], args[2], args[3:], out)
 	default:
-		return errors.New("usage: monitoring test RULES_TEST | monitoring eval RULES DASHBOARD SCRAPE SCRAPE...")
+		return errors.New("usage: monitoring test RULES_TEST | monitoring eval RULES DASHBOARD SCRAPES, two at least")
 	}
 }
 

@@ -20,6 +20,8 @@ import (
 	"github.com/prometheus/prometheus/template"
 )
 
+const metricName = string(model.MetricNameLabel)
+
 // alertMetric is the series that Prometheus makes of alerts.
 const alertMetric = "ALERTS"
 
@@ -101,7 +103,7 @@ func (a *alerts) evaluate(ctx context.Context, now time.Time) error {
 		a.active[rule.Alert] = map[string]time.Time{}
 		for _, s := range vector {
 			b := labels.NewBuilder(s.Metric)
-			b.Del(labels.MetricName)
+			b.Del(metricName)
 			for name, value := range rule.Labels {
 				b.Set(name, value)
 			}
@@ -119,7 +121,7 @@ func (a *alerts) evaluate(ctx context.Context, now time.Time) error {
 					return fmt.Errorf("alert %s: %w", rule.Alert, err)
 				}
 			}
-			b.Set(labels.MetricName, alertMetric)
+			b.Set(metricName, alertMetric)
 			b.Set("alertname", rule.Alert)
 			b.Set("alertstate", state)
 			a.store.add(b.Labels(), sample{t: now.UnixMilli(), v: 1})
