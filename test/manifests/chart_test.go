@@ -102,7 +102,7 @@ func TestChartGivesRightsToOptions(t *testing.T) {
 		values    string
 		has, lack []string
 	}{
-		{"replicas: 1", nil, []string{drain, gangs, gate}},
+		{"replicas: 1", nil, []string{drain, gangs, gate, "\nkind: PodDisruptionBudget"}},
 		{"args: {inverseOffers: Decline}", nil, []string{drain, gangs, gate}},
 		{"args: {inverseOffers: Drain}", []string{drain}, []string{gangs, gate}},
 		{"gangs: true", []string{gangs, gate}, []string{drain}},
@@ -125,14 +125,29 @@ func TestChartGivesRightsToOptions(t *testing.T) {
 
 func TestChartRefusesWrongValues(t *testing.T) {
 	for name, tt := range map[string]struct{ values, want string }{
-		"no masters":              {"masters: []", "masters"},
-		"a misspelt value":        {"replica: 3", "replica"},
-		"a value of another type": {"replicas: many", "replicas"},
-		"a relative folder":       {"executor: {directory: opt}", "directory"},
-		"metrics from nowhere":    {"executor: {install: false}\nexecutorMetrics: {textfileFolder: /x}", "executor.install has to be true"},
-		"metrics never":           {"executorMetrics: {every: often}", "every"},
-		"gangs by word":           {"gangs: \"yes\"", "gangs"},
-		"an argument twice":       {"args: {masters: [x]}", "args.masters: it has a value of its own"},
+		"no masters":               {"masters: []", "masters"},
+		"a misspelt value":         {"replica: 3", "replica"},
+		"a value of another type":  {"replicas: many", "replicas"},
+		"a relative folder":        {"executor: {directory: opt}", "directory"},
+		"metrics from nowhere":     {"executor: {install: false}\nexecutorMetrics: {textfileFolder: /x}", "executor.install has to be true"},
+		"metrics never":            {"executorMetrics: {every: often}", "every"},
+		"gangs by word":            {"gangs: \"yes\"", "gangs"},
+		"a master without a port":  {"masters: [m1]", "masters[0]: must be host:port"},
+		"a master with a password": {"masters: [\"http://a:b@m1:5050\"]", "no password belongs into it"},
+		"zk and a master":          {"masters: [\"zk://z:2181/mesos\", \"m:5050\"]", "masters[0]: a zk:// address has to be the only one"},
+		"zk without a path":        {"masters: [\"zk://z:2181\"]", "such as zk://zk-1:2181/mesos"},
+		"one namespace for both":   {"nodeNamespace: kube-mesos", "must be another one than namespace"},
+		"a bad namespace":          {"namespace: Kube_Mesos", "/namespace"},
+		"two default schedulers":   {"schedulerName: default-scheduler", "both would bind the same pods"},
+		"a flag of the chart":      {"extraArgs: [--config=/x]", "extraArgs: --config is set by the chart"},
+		"a path twice":             {"executor: {args: {path: /x}}", "executor.args.path: it has a value of its own"},
+		"a secret from nowhere":    {"args: {authentication: {principal: p, secretFile: /etc/mesos/secret}}", "secretName: args.authentication.secretFile is in /etc/mesos"},
+		"nothing may be evicted":   {"podDisruptionBudget: {minAvailable: 2}", "must be less than replicas (2)"},
+		"a misspelt argument":      {"args: {failoverTimout: 1h}", "failoverTimout"},
+		"a policy that is none":    {"args: {inverseOffers: drain}", "'Decline', 'Drain'"},
+		"weeks":                    {"args: {failoverTimeout: 1w}", "failoverTimeout"},
+		"an argument's type":       {"executor: {args: {environment: {A: b}}}", "got object, want array"},
+		"an argument twice":        {"args: {masters: [x]}", "args.masters: it has a value of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := chart(t, "-f", values(t, tt.values), chartDir)
