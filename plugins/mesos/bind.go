@@ -99,7 +99,9 @@ func annotationsFit(pod *v1.Pod, claimed ledger.Task) error {
 var errNotOurs = errors.New("the pod cannot be bound")
 
 // post sends the Binding until there is a definite answer to it. The same Binding may be sent again: it names the pod's
-// UID, and a pod that is bound already is looked at.
+// UID, and a pod that is bound already is looked at. It also names the version of the pod, which was read while this process
+// led: a leader that follows writes to the pod before it kills the task, so that a Binding of this process that is on its
+// way by then is refused.
 func (m *Mesos) post(ctx context.Context, pod *v1.Pod, nodeName string, t ledger.Task) error {
 	binding := &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
@@ -108,26 +110,37 @@ func (m *Mesos) post(ctx context.Context, pod *v1.Pod, nodeName string, t ledger
 		},
 		Target: v1.ObjectReference{Kind: "Node", Name: nodeName},
 	}
+	if known, err := m.system.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && known.UID == pod.UID {
+		binding.ResourceVersion = known.ResourceVersion
+	} else {
+		binding.ResourceVersion = pod.ResourceVersion
+	}
 	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 1 << 20, Cap: 5 * time.Second}
 	for {
 		if now, ok := m.system.ledger.Task(pod.UID); !ok || now.ID != t.ID || !now.State.Live() || !now.KillSince.IsZero() {
 			return fmt.Errorf("%w: its Mesos task %s is no longer alive: %s", errNotOurs, t.ID, now.Last)
 		}
-		err := m.send(ctx, binding)
+		err := m.system.may()
 		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		settled, bound, lookErr := m.look(ctx, pod, nodeName, t)
-		switch {
-		case bound:
-			return nil
-		case settled:
-			return fmt.Errorf("%w: %w", errNotOurs, err)
-		case lookErr == nil && !ambiguous(err):
-			return fmt.Errorf("%w: %w", errNotOurs, err)
+			if err = m.send(ctx, binding); err == nil {
+				return nil
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			now, lookErr := m.look(ctx, pod)
+			switch {
+			case lookErr != nil:
+			case now != nil && now.Spec.NodeName == nodeName && now.Annotations[wellknown.TaskIDAnnotation] == t.ID:
+				return nil
+			case now == nil || now.Spec.NodeName != "" || now.DeletionTimestamp != nil:
+				return fmt.Errorf("%w: %w", errNotOurs, err)
+			case apierrors.IsConflict(err) && binding.ResourceVersion != now.ResourceVersion:
+				binding.ResourceVersion = now.ResourceVersion // somebody else has changed the pod
+				continue
+			case !ambiguous(err):
+				return fmt.Errorf("%w: %w", errNotOurs, err)
+			}
 		}
 		klog.FromContext(ctx).V(2).Info("No definite answer to a Binding; sending it again", "pod", klog.KObj(pod), "node", nodeName, "err", err)
 		select {
@@ -157,21 +170,16 @@ func (m *Mesos) send(ctx context.Context, binding *v1.Binding) error {
 // 100 requests on one connection, and for each one more the client opens another connection, with all that TLS costs.
 const maxBindings = 80
 
-// look asks the API server what became of a Binding. settled means that it cannot be stored any more, bound that the pod
-// is bound to the node with the task.
-func (m *Mesos) look(ctx context.Context, pod *v1.Pod, nodeName string, t ledger.Task) (settled, bound bool, err error) {
+// look asks the API server for a pod as it is now; it returns nil if there is none of its UID any more.
+func (m *Mesos) look(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 	now, err := m.handle.ClientSet().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
-		return true, false, nil
+	case apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID:
+		return nil, nil
 	case err != nil:
-		return false, false, err
-	case now.UID != pod.UID:
-		return true, false, nil
-	case now.Spec.NodeName != "":
-		return true, now.Spec.NodeName == nodeName && now.Annotations[wellknown.TaskIDAnnotation] == t.ID, nil
+		return nil, err
 	}
-	return now.DeletionTimestamp != nil, false, nil
+	return now, nil
 }
 
 // ambiguous says whether a Binding that failed with err may have been stored all the same, or may be if sent again.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -224,6 +225,8 @@ func TestBind(t *testing.T) {
 		gone    bool
 		want    bool
 		tries   int
+		// versions of the pod that the Bindings name, where they differ
+		versions []string
 	}{
 		{name: "success", want: true, tries: 1},
 		{name: "server error, then success", answers: []error{apierrors.NewInternalError(errors.New("x"))}, want: true, tries: 2},
@@ -232,6 +235,8 @@ func TestBind(t *testing.T) {
 		{name: "conflict: it was stored by an earlier try", answers: []error{apierrors.NewConflict(pods, "p", errors.New("already assigned"))}, look: bound("n", same), want: true, tries: 1},
 		{name: "conflict: bound to another node", answers: []error{apierrors.NewConflict(pods, "p", errors.New("already assigned"))}, look: bound("m", same), tries: 1},
 		{name: "conflict: bound with another task", answers: []error{apierrors.NewConflict(pods, "p", errors.New("already assigned"))}, look: bound("n", "another"), tries: 1},
+		{name: "conflict: the pod has changed", answers: []error{apierrors.NewConflict(pods, "p", errors.New("modified"))}, look: func(p *v1.Pod) { p.ResourceVersion = "8" }, want: true, tries: 2, versions: []string{"7", "8"}},
+		{name: "conflict without a change", answers: []error{apierrors.NewConflict(pods, "p", errors.New("?"))}, tries: 1},
 		{name: "not found", answers: []error{apierrors.NewNotFound(pods, "p")}, gone: true, tries: 1},
 		{name: "another UID", answers: []error{apierrors.NewConflict(pods, "p", errors.New("uid"))}, look: func(p *v1.Pod) { p.UID = "other" }, tries: 1},
 		{name: "deleting", answers: []error{apierrors.NewConflict(pods, "p", errors.New("deleting"))}, look: func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, tries: 1},
@@ -240,6 +245,7 @@ func TestBind(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bothWays(t, func(t *testing.T, async bool) {
 				pod := testPod("p")
+				pod.ResourceVersion = "7"
 				w := newWorld(t, async, pod)
 				w.executor(mesosproto.TASK_STARTING)
 				w.reserved(pod)
@@ -284,7 +290,14 @@ func TestBind(t *testing.T) {
 					if b.UID != "p" || b.Target.Name != "n" || b.Annotations[wellknown.TaskIDAnnotation] != task.ID || b.Annotations[wellknown.AgentIDAnnotation] != "agent-n" || b.Annotations[wellknown.ResourcesAnnotation] != "cpus:1;mem:1024" {
 						t.Errorf("Binding %+v", b)
 					}
-					if diff := cmp.Diff(bindings[0], b); diff != "" {
+					version := "7"
+					if len(tt.versions) > i {
+						version = tt.versions[i]
+					}
+					if b.ResourceVersion != version {
+						t.Errorf("try %d names version %q, want %q", i, b.ResourceVersion, version)
+					}
+					if diff := cmp.Diff(bindings[0], b, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion")); diff != "" {
 						t.Errorf("try %d is another Binding (-first,+this):\n%s", i, diff)
 					}
 				}
@@ -298,6 +311,38 @@ func TestBind(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A leader whose lease may have passed on sends no Binding, and kills nothing either: the next one settles it.
+func TestBindWithoutTheLease(t *testing.T) {
+	bothWays(t, func(t *testing.T, async bool) {
+		pod := testPod("p")
+		w := newWorld(t, async, pod)
+		asked := make(chan struct{}, 100)
+		w.system.LeadWhile(func() error {
+			asked <- struct{}{}
+			return errors.New("the lease has expired")
+		})
+		w.executor(mesosproto.TASK_STARTING)
+		w.reserved(pod)
+		w.client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			t.Error("a Binding was sent")
+			return true, nil, errors.New("x")
+		})
+		ctx, cancel := context.WithCancel(w.ctx)
+		ended := make(chan *fwk.Status)
+		go func() { ended <- w.Bind(ctx, nil, pod, "n") }()
+		<-asked
+		<-asked
+		cancel() // the process ends with its lease
+		if status := <-ended; status.IsSuccess() {
+			t.Error("bound")
+		}
+		w.Unreserve(ctx, nil, pod, "n")
+		if task, ok := w.system.ledger.Task("p"); !ok || !task.KillSince.IsZero() {
+			t.Errorf("%+v", task)
+		}
+	})
 }
 
 func TestBindBeforeAnythingIsLaunched(t *testing.T) {

@@ -87,7 +87,14 @@ func setUp(t *testing.T) *fixture {
 	_, ctx := ktesting.NewTestContext(t)
 	clock := testclock.NewFakeClock(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC))
 	f := &fixture{t: t, ctx: ctx, clock: clock, client: fake.NewClientset(), recorder: events.NewFakeRecorder(100), session: &fakeSession{reconciled: true}}
-	f.client.PrependReactor("*", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) { return true, &v1.Pod{}, nil })
+	f.client.PrependReactor("*", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if named, ok := a.(interface{ GetName() string }); ok { // the API server has what the informer has
+			if p, known, _ := f.options.Pods.GetStore().GetByKey("ns/" + named.GetName()); known {
+				return true, p.(*v1.Pod), nil
+			}
+		}
+		return true, &v1.Pod{}, nil
+	})
 	f.book = ledger.New(ledger.Options{Clock: clock, NodeName: func(o *mesos.Offer) string { return o.Hostname }, Executor: taskinfo.Executor{Path: "/x"}, ReturnTime: time.Second})
 	f.book.Resubscribed()
 	f.book.SetConnected(true)
@@ -204,6 +211,9 @@ func (f *fixture) handle(uid string) {
 func (f *fixture) did() []string {
 	var out []string
 	for _, a := range f.client.Actions() {
+		if a.GetVerb() == "get" {
+			continue
+		}
 		switch a := a.(type) {
 		case clienttesting.PatchAction:
 			out = append(out, strings.TrimSuffix("patch "+a.GetName()+"/"+a.GetSubresource(), "/"))
@@ -292,6 +302,7 @@ func TestRecoverLaunches(t *testing.T) {
 	}
 	answers := func(f *fixture, p *v1.Pod, err error) {
 		f.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, p, err })
+		f.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, p, err })
 	}
 	notFound := apierrors.NewNotFound(v1.Resource("pods"), "p")
 	for _, c := range []struct {
@@ -338,6 +349,54 @@ func TestRecoverLaunches(t *testing.T) {
 			t.Error("taken for known")
 		}
 	})
+}
+
+// Before a task is killed that an earlier leader launched, its pod is written to, at the version that was seen not to be
+// bound: after that a Binding of the earlier leader, which names a version before, is refused.
+func TestAbandon(t *testing.T) {
+	at := func(version string, change ...func(*v1.Pod)) *v1.Pod {
+		p := pod("p", append(change, func(p *v1.Pod) { p.ResourceVersion = version })...)
+		return p
+	}
+	for _, c := range []struct {
+		name  string
+		found []*v1.Pod // by each look
+		fails []error   // of each write
+		want  []string  // versions that were written to
+		bound bool
+	}{
+		{"not bound", []*v1.Pod{at("1", unbound)}, []error{nil}, []string{"1"}, false},
+		{"changed meanwhile", []*v1.Pod{at("1", unbound), at("2", unbound)}, []error{apierrors.NewConflict(v1.Resource("pods"), "p", nil), nil}, []string{"1", "2"}, false},
+		{"bound meanwhile", []*v1.Pod{at("1", unbound), at("2")}, []error{apierrors.NewConflict(v1.Resource("pods"), "p", nil)}, []string{"1"}, true},
+		{"bound", []*v1.Pod{at("1")}, nil, nil, true},
+		{"noted before", []*v1.Pod{at("1", unbound, func(p *v1.Pod) { p.Annotations = map[string]string{wellknown.AbandonedTaskAnnotation: "p.1"} })}, nil, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := setUp(t)
+			looks, found := 0, (*v1.Pod)(nil)
+			f.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				found = c.found[looks]
+				looks++
+				return true, found, nil
+			})
+			var written []string
+			f.client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				var patch struct{ Metadata metav1.ObjectMeta }
+				if err := json.Unmarshal(a.(clienttesting.PatchAction).GetPatch(), &patch); err != nil {
+					t.Fatal(err)
+				}
+				if patch.Metadata.UID != "p" || patch.Metadata.Annotations[wellknown.AbandonedTaskAnnotation] != "p.1" {
+					t.Errorf("patch %+v", patch.Metadata)
+				}
+				written = append(written, patch.Metadata.ResourceVersion)
+				return true, found, c.fails[len(written)-1]
+			})
+			now, err := f.abandon(f.ctx, pod("p", unbound), "p.1")
+			if err != nil || (now.Spec.NodeName != "") != c.bound || !slices.Equal(written, c.want) {
+				t.Errorf("%v, written to %v, bound %v", err, written, now.Spec.NodeName != "")
+			}
+		})
+	}
 }
 
 // A task of a pod that the informer shows as not bound is killed only if the API server says so, too.

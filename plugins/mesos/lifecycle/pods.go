@@ -6,9 +6,8 @@ import (
 	"context"
 	"strconv"
 
+	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
@@ -83,23 +82,32 @@ func (l *Lifecycle) Recover(ctx context.Context, frameworkID string) int {
 }
 
 // RecoverLaunches takes the launches into the ledger that an earlier leader had in flight, but those of pods that are gone
-// or bound. It returns how many it took. Recover must have been called before. Each pod is looked up, since the informer may
-// not know of a Binding yet that was the last thing the leader did.
+// or bound. It returns how many it took. Recover must have been called before.
 func (l *Lifecycle) RecoverLaunches(ctx context.Context, frameworkID string, flights []ledger.Flight) (int, error) {
-	n := 0
-	for _, f := range flights {
+	pods := make([]*v1.Pod, len(flights))
+	group, abandonCtx := errgroup.WithContext(ctx)
+	group.SetLimit(workers)
+	for i, f := range flights {
 		uid, _, ok := taskinfo.ParseTaskID(f.TaskID)
 		pod := l.pod(uid)
 		if !ok || pod == nil || pod.Spec.NodeName != "" || !l.options.Ours(pod.Spec.SchedulerName) {
 			continue
 		}
-		pod, err := l.options.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err) || err == nil && pod.UID != uid:
+		group.Go(func() (err error) {
+			pods[i], err = l.abandon(abandonCtx, pod, f.TaskID)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	n := 0
+	for i, f := range flights {
+		pod := pods[i]
+		if pod == nil {
 			continue
-		case err != nil:
-			return n, err
-		case pod.Spec.NodeName != "":
+		}
+		if pod.Spec.NodeName != "" {
 			l.restore(ctx, pod, frameworkID)
 			continue
 		}

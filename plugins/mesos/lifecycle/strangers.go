@@ -4,12 +4,17 @@ package lifecycle
 
 import (
 	"context"
+	"encoding/json"
 
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/metrics"
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/wellknown"
 )
 
 // strangers deals with live tasks that no record is known for. A task of a pod that is not bound was launched by an
@@ -32,7 +37,7 @@ func (l *Lifecycle) strangers(ctx context.Context) {
 			if _, busy := l.ledger.Task(s.UID); busy {
 				continue
 			}
-			if now, err := l.options.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err != nil || now.Spec.NodeName != "" {
+			if now, err := l.abandon(ctx, pod, s.TaskID); err != nil || now == nil || now.Spec.NodeName != "" {
 				continue // the informer does not know of its Binding, or not of its end, yet
 			}
 			logger.Info("Killing a task that was launched for a pod and never bound", "pod", klog.KObj(pod), "task", s.TaskID)
@@ -67,5 +72,32 @@ func (l *Lifecycle) strangers(ctx context.Context) {
 	for _, s := range orphans {
 		logger.Info("Killing a task whose pod is gone", "task", s.TaskID, "agent", s.AgentID)
 		l.ledger.KillStranger(s.TaskID)
+	}
+}
+
+// abandon notes on a pod that a task is about to be killed which an earlier leader has launched for it. It returns the pod as
+// it is now, nil if it is gone; if it is bound nothing was noted, and the task must live. From the note on a Binding of the
+// earlier leader is refused, since it names the version of the pod before.
+func (l *Lifecycle) abandon(ctx context.Context, pod *v1.Pod, taskID string) (*v1.Pod, error) {
+	pods := l.options.Client.CoreV1().Pods(pod.Namespace)
+	for {
+		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID:
+			return nil, nil
+		case err != nil || now.Spec.NodeName != "" || now.Annotations[wellknown.AbandonedTaskAnnotation] == taskID:
+			return now, err
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"uid": now.UID, "resourceVersion": now.ResourceVersion, "annotations": map[string]string{wellknown.AbandonedTaskAnnotation: taskID},
+		}})
+		if err != nil {
+			return nil, err
+		}
+		noted, err := pods.Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			continue // look again what it is now
+		}
+		return noted, err
 	}
 }

@@ -23,6 +23,9 @@ const (
 	// ExceedsTaskAnnotation is by how much the pod asks for more than its task holds, as Mesos writes it, after it was
 	// resized in place: a Mesos task cannot grow. It is absent while the task holds all.
 	ExceedsTaskAnnotation = Domain + "/exceeds-task"
+	// AbandonedTaskAnnotation is the id of a task that was launched for the pod by a scheduler that did not come to bind it,
+	// and that is killed now. To write it makes the API server refuse that scheduler's Binding, should it still come.
+	AbandonedTaskAnnotation = Domain + "/abandoned-task"
 )
 
 // Annotations that a user sets on a pod.
