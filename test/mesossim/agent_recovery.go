@@ -4,6 +4,7 @@ package mesossim
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	"github.com/gogo/protobuf/proto"
@@ -94,6 +95,7 @@ func (a *agent) forgetFramework(f *agentFramework) {
 
 // wipe forgets everything, as an agent with an empty work folder has.
 func (a *agent) wipe() {
+	a.c.records.lose(a.id, func(streamKey) bool { return false })
 	for _, f := range a.sortedFrameworks() {
 		a.forgetFramework(f)
 	}
@@ -141,6 +143,20 @@ func (a *agent) report() []agentTaskReport {
 		}
 	}
 	return out
+}
+
+// knows says whether the agent or the leading master has a task that was launched here.
+func (a *agent) knows(key streamKey) bool {
+	if a.streams[key] != nil {
+		return true
+	}
+	if f := a.frameworks[key.framework]; f != nil {
+		if e, _ := f.find(key.task); e != nil {
+			return true
+		}
+	}
+	f := a.c.m.frameworks[key.framework]
+	return f != nil && (f.tasks[key.task] != nil || slices.ContainsFunc(f.unreachable, func(t *task) bool { return t.id() == key.task }))
 }
 
 // reconcileTask answers the master's question for a task that it believes in and the agent may not know.

@@ -132,14 +132,12 @@ func (c *Cluster) StartMaster(wipe bool) error {
 	return err
 }
 
+// relisten opens the port of a process that has ended again.
 func (n *masterNode) relisten(state nodeState) error {
-	var err error
-	for range 50 { // the old connections of the port may still be closing
-		if err = n.listen(); err == nil {
-			n.state = state
-			return nil
-		}
-		time.Sleep(10 * time.Millisecond)
+	<-n.served // the port is free once the old listener is closed, which ends its server
+	if err := n.listen(); err != nil {
+		return fmt.Errorf("listener of the master: %w", err)
 	}
-	return fmt.Errorf("listener of the master: %w", err)
+	n.state = state
+	return nil
 }

@@ -39,6 +39,7 @@ type masterNode struct {
 	index    int
 	addr     string
 	listener net.Listener
+	served   chan struct{} // closed when the listener is
 	server   *http.Server
 	state    nodeState
 }
@@ -74,10 +75,12 @@ func (n *masterNode) listen() error {
 	}
 	n.addr, n.listener = listener.Addr().String(), listener
 	n.server = &http.Server{Handler: n, ReadHeaderTimeout: time.Minute, ErrorLog: discardLog}
-	server := n.server
+	server, served := n.server, make(chan struct{})
+	n.served = served
 	n.cluster.wg.Add(1)
 	go func() {
 		defer n.cluster.wg.Done()
+		defer close(served)
 		_ = server.Serve(listener)
 	}()
 	return nil

@@ -14,6 +14,7 @@ type records struct {
 	serial     uint64
 	tasks      map[streamKey]*taskRecord
 	order      []*taskRecord
+	onAgent    map[string][]*taskRecord // by agent id; those launched there that had not ended when they were last looked at
 	frameworks map[string]*Framework
 	fwOrder    []string
 }
@@ -31,7 +32,7 @@ type taskRecord struct {
 }
 
 func (r *records) init() {
-	r.tasks, r.frameworks = map[streamKey]*taskRecord{}, map[string]*Framework{}
+	r.tasks, r.onAgent, r.frameworks = map[streamKey]*taskRecord{}, map[string][]*taskRecord{}, map[string]*Framework{}
 	r.counters.Calls, r.counters.Refused, r.counters.Updates = map[string]int{}, map[string]int{}, map[string]int{}
 }
 
@@ -64,7 +65,8 @@ func (r *records) record(c *Cluster, framework string, info *mesos.TaskInfo) *ta
 func (r *records) launched(c *Cluster, t *task, v *agentView) *taskRecord {
 	rec := r.record(c, t.framework.id, t.info)
 	rec.info, rec.agent, rec.agentID, rec.executor, rec.resources = t.info, v.agent.name, v.id, t.executorID, t.resources
-	rec.task.Launched, rec.task.State, rec.task.Removed = c.now(), mesos.TASK_STAGING, false
+	rec.task.Launched, rec.task.State, rec.task.Removed, rec.task.Lost = c.now(), mesos.TASK_STAGING, false, false
+	r.onAgent[v.id] = append(r.onAgent[v.id], rec)
 	r.counters.TasksLaunched++
 	rec.append(c, Transition{State: mesos.TASK_STAGING})
 	return rec
@@ -77,8 +79,24 @@ func (r *records) readmitted(c *Cluster, t *task, v *agentView) *taskRecord {
 	if rec.task.Launched.IsZero() {
 		rec.task.Launched = c.now()
 	}
-	rec.task.State, rec.task.Removed = t.state, false
+	rec.task.State, rec.task.Removed, rec.task.Lost = t.state, false, false
 	return rec
+}
+
+// lose notes that of the tasks that were launched on an agent only those still exist that are known.
+func (r *records) lose(agentID string, known func(streamKey) bool) {
+	var rest []*taskRecord
+	for _, rec := range r.onAgent[agentID] {
+		if rec.agentID != agentID || !rec.task.Live() {
+			continue
+		}
+		if known(streamKey{rec.framework, rec.info.TaskID.Value}) {
+			rest = append(rest, rec)
+		} else {
+			rec.task.Lost = true
+		}
+	}
+	r.onAgent[agentID] = rest
 }
 
 // refusedTask finds or makes the record of a task that is refused. A live task of the same id keeps its state.

@@ -59,3 +59,37 @@ func TestFrameworkRemovedWhileItsAgentWasAway(t *testing.T) {
 		t.Errorf("%d executors of the removed framework are left", n)
 	}
 }
+
+// A task lives as long as somebody may run it. What only an ended master or a wiped agent knew does not.
+func TestTaskThatNobodyKnows(t *testing.T) {
+	clock := NewTestClock(time.Unix(1e9, 0))
+	c := startCluster(t, Options{Clock: clock, Agents: syntheticAgents(1)})
+	f := subscribe(t, c.URL(), frameworkInfo("kubernetes"), nil)
+	offer := running(t, c, f, "runs")
+	clock.Advance(2 * time.Second)
+	c.Faults().LoseLaunches("agent-1", 1)
+	f.launch(f.offers()[0], executorInfo("x", "true"), "lost")
+	live := func(id string) bool {
+		task, _ := c.Task(id)
+		return task.Live()
+	}
+	if !live("runs") || !live("lost") {
+		t.Fatalf("live: runs %v, lost %v", live("runs"), live("lost"))
+	}
+	if err := c.FailOver(FailOverOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if !live("lost") {
+		t.Error("given up before the agent was asked")
+	}
+	clock.Advance(10 * time.Second)
+	if !live("runs") || live("lost") {
+		t.Errorf("after the fail-over live: runs %v, lost %v", live("runs"), live("lost"))
+	}
+	if err := c.Agent("agent-1").Replace(); err != nil {
+		t.Fatal(err)
+	}
+	if live("runs") {
+		t.Errorf("the task of the wiped agent %s lives", value(offer["agent_id"]))
+	}
+}

@@ -30,7 +30,10 @@ type Task struct {
 	// State is what the master holds: the latest state that an agent told it, or what it made up itself.
 	State mesos.TaskState
 	// Removed says that the task is no longer in the master's table: its end was acknowledged, or its agent or framework is gone.
-	Removed   bool
+	Removed bool
+	// Lost says that neither a master nor an agent knows the task: its launch got lost, and then the master that had sent it
+	// ended; or the agent's work folder was wiped.
+	Lost      bool
 	Resources Amounts
 	Labels    map[string]string
 	Data      []byte
@@ -40,8 +43,8 @@ type Task struct {
 	History []Transition
 }
 
-// Live says whether the task may still run: it was launched and has not ended.
-func (t Task) Live() bool { return !t.Launched.IsZero() && !terminal(t.State) }
+// Live says whether the task may still run: it was launched, has not ended, and somebody knows it.
+func (t Task) Live() bool { return !t.Launched.IsZero() && !terminal(t.State) && !t.Lost }
 
 // A Transition is one state that a task took.
 type Transition struct {
