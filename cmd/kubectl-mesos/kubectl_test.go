@@ -3,8 +3,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -257,4 +261,29 @@ func TestPageProxy(t *testing.T) {
 func TestNoColoursInAPipe(t *testing.T) {
 	o := &options{out: &bytes.Buffer{}}
 	require.Equal(t, "x", o.paint(bad, "x"))
+}
+
+// The page is served where the Mesos UI's link leads, or at any free port if that one is in use and none was asked for.
+func TestPageAddress(t *testing.T) {
+	if taken, err := net.Listen("tcp", defaultAddress); err == nil {
+		defer taken.Close()
+	}
+	url := scheduler(t, nil)
+	_, _, err := execute(t, "ui", "--server="+url, "--address="+defaultAddress)
+	require.ErrorContains(t, err, "address already in use")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	t.Setenv("HOME", t.TempDir())
+	out, in := io.Pipe()
+	cmd := newCommand(in, io.Discard)
+	cmd.SetArgs([]string{"ui", "--server=" + url})
+	done := make(chan error, 1)
+	go func() { done <- cmd.ExecuteContext(ctx) }()
+	said, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Regexp(t, `^http://127\.0\.0\.1:\d+/mesos/\n$`, said)
+	require.NotContains(t, said, defaultAddress)
+	cancel()
+	require.NoError(t, <-done)
 }
