@@ -5,6 +5,7 @@ package validation
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,6 +58,38 @@ func validateExecutor(at *field.Path, e *config.Executor, launchTimeout time.Dur
 		}
 		if strings.Contains(v.Value, "\x00") {
 			errs = append(errs, field.Invalid(at.Child("environment").Index(i).Child("value"), v.Value, "must not contain a NUL character"))
+		}
+	}
+	return append(errs, validateAgentTLS(at.Child("environment"), e.Environment)...)
+}
+
+// validateAgentTLS checks the variables by which the executor speaks TLS with its agent: a wrong one would keep executors from
+// starting on every host.
+func validateAgentTLS(at *field.Path, environment []config.EnvVar) field.ErrorList {
+	const prefix = "LIBPROCESS_SSL_"
+	var errs field.ErrorList
+	given := map[string]bool{}
+	for i, v := range environment {
+		name, ok := strings.CutPrefix(v.Name, prefix)
+		if !ok {
+			continue
+		}
+		given[name] = v.Value != ""
+		value := at.Index(i).Child("value")
+		switch name {
+		case "ENABLED", "VERIFY_SERVER_CERT", "VERIFY_CERT":
+			if !slices.Contains([]string{"", "true", "1", "false", "0"}, v.Value) {
+				errs = append(errs, field.NotSupported(value, v.Value, []string{"true", "false"}))
+			}
+		case "CA_FILE", "CA_DIR", "CERT_FILE", "KEY_FILE":
+			if v.Value != "" && !path.IsAbs(v.Value) {
+				errs = append(errs, field.Invalid(value, v.Value, "must be an absolute path on the agents' hosts: executors run in their sandbox"))
+			}
+		}
+	}
+	for name, other := range map[string]string{"CERT_FILE": "KEY_FILE", "KEY_FILE": "CERT_FILE"} {
+		if given[name] && !given[other] {
+			errs = append(errs, field.Required(at, prefix+name+" needs "+prefix+other))
 		}
 	}
 	return errs

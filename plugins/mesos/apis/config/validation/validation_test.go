@@ -174,6 +174,12 @@ func TestValidateMesosArgs(t *testing.T) {
 		"variable with an equals sign":   {env(config.EnvVar{Name: "A=B"}), []string{"executor.environment[0].name: alphabetic"}},
 		"variable of the agent":          {env(config.EnvVar{Name: "MESOS_TASK_ID"}), []string{"executor.environment[0].name: MESOS_"}},
 		"variable twice":                 {env(config.EnvVar{Name: "A"}, config.EnvVar{Name: "A"}), []string{"executor.environment[1].name: Duplicate"}},
+		"TLS with agents": {env(config.EnvVar{Name: "LIBPROCESS_SSL_ENABLED", Value: "true"}, config.EnvVar{Name: "LIBPROCESS_SSL_CA_FILE", Value: "/ca.pem"},
+			config.EnvVar{Name: "LIBPROCESS_SSL_CERT_FILE", Value: "/c.pem"}, config.EnvVar{Name: "LIBPROCESS_SSL_KEY_FILE", Value: "/k.pem"}, config.EnvVar{Name: "LIBPROCESS_SSL_CIPHERS", Value: "x"}), nil},
+		"TLS that is neither on nor off": {env(config.EnvVar{Name: "LIBPROCESS_SSL_ENABLED", Value: "yes"}), []string{"executor.environment[0].value: true"}},
+		"TLS file of the sandbox":        {env(config.EnvVar{Name: "LIBPROCESS_SSL_CA_FILE", Value: "ca.pem"}), []string{"executor.environment[0].value: absolute path"}},
+		"TLS certificate without a key":  {env(config.EnvVar{Name: "LIBPROCESS_SSL_CERT_FILE", Value: "/c.pem"}), []string{"executor.environment: LIBPROCESS_SSL_KEY_FILE"}},
+		"TLS key without a certificate":  {env(config.EnvVar{Name: "LIBPROCESS_SSL_KEY_FILE", Value: "/k.pem"}), []string{"executor.environment: LIBPROCESS_SSL_CERT_FILE"}},
 		"variable with a NUL":            {env(config.EnvVar{Name: "A", Value: "a\x00"}), []string{"executor.environment[0].value: NUL"}},
 
 		"nodes by address": {func(a *args) { a.NodeMapping.Source = config.NodeMappingAddress }, nil},
