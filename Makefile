@@ -56,7 +56,7 @@ bench-scale: ## Measure how cost grows from 1,000 agents and 10,000 tasks to ten
 	@hack/bench.sh scale
 
 .PHONY: chaos
-chaos: build tools ## Prove the invariants under faults: RUNS=3 runs, PARALLEL=2 at a time, of the seeds from SEED=1 on (SEED=fresh draws one; HOLLOW=1: on real kubelet code)
+chaos: build tools ## Prove the invariants under faults: RUNS=3 runs, PARALLEL=4 at a time, of the seeds from SEED=1 on (SEED=fresh draws one; HOLLOW=1: on real kubelet code)
 	@RUNS=$(RUNS) SEED=$(SEED) PARALLEL=$(PARALLEL) HOLLOW=$(HOLLOW) hack/chaos.sh
 
 .PHONY: conformance
