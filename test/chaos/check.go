@@ -33,6 +33,8 @@ type evidence struct {
 // Allowances for what two records of one thing may differ by on a loaded machine.
 const (
 	slack = 500 * ms
+	// lag is how much later than it was stored a state of a pod may be on record.
+	lag = 2 * time.Second
 	// hearing is what the scheduler needs at most to learn of a task's end when nothing disturbs the messages.
 	hearing = time.Second
 )
@@ -101,9 +103,9 @@ func (e *evidence) binding(h *podHistory, lives []life) []violation {
 
 // sent is when the Binding was sent that made the pod bound; it may have been stored much later.
 func (e *evidence) sent(h *podHistory, b podEvent) time.Time {
-	at := b.at
+	at, made := b.at, h.events[0].at.Add(-lag)
 	for _, r := range e.requests {
-		if r.name == h.name() && r.sub == "binding" && r.scheduler() && !r.received.After(b.at) && !r.answered.Add(slack).Before(b.at) {
+		if r.name == h.name() && r.sub == "binding" && r.scheduler() && !r.received.After(b.at) && r.received.After(made) {
 			at = r.received
 		}
 	}
@@ -136,7 +138,7 @@ func (e *evidence) removal(h *podHistory, lives []life) []violation {
 		if r.name != h.name() || r.code >= 300 || r.verb != "delete" && r.sub != "eviction" {
 			continue
 		}
-		if r.received.After(d.at) || r.answered.Add(100*ms).Before(d.at) || r.received.Before(made) {
+		if r.received.After(d.at) || r.answered.Add(lag).Before(d.at) || r.received.Before(made) {
 			continue
 		}
 		if e.operatorsWill(lives, d.at) {
@@ -175,7 +177,7 @@ func (e *evidence) early(h *podHistory, l life) []violation {
 		if !bound(then) || stopped(then) || then.pod.Annotations[wellknown.TaskIDAnnotation] != l.task.ID {
 			return nil
 		}
-		if s := h.since(stopped); s != nil && s.at.Before(t.At.Add(slack)) {
+		if s := h.since(stopped); s != nil && containersStopped(*s).Before(t.At.Add(slack)) {
 			return nil
 		}
 		if d := then.pod.DeletionTimestamp; d != nil && t.At.After(d.Add(killMargin-time.Second)) {
@@ -184,6 +186,24 @@ func (e *evidence) early(h *podHistory, l life) []violation {
 		return []violation{{"I6", h.uid, fmt.Sprintf("task %s was %s by its executor at %s, while the pod's containers ran", l.task.ID, t.State, clockTime(t.At))}}
 	}
 	return nil
+}
+
+// containersStopped is when the last container of a pod stopped, by what its kubelet says, in whole seconds, or by when that was
+// on record if it says nothing.
+func containersStopped(e podEvent) time.Time {
+	var last time.Time
+	for _, c := range e.pod.Status.ContainerStatuses {
+		if c.State.Terminated == nil {
+			return e.at
+		}
+		if at := c.State.Terminated.FinishedAt.Time; at.After(last) {
+			last = at
+		}
+	}
+	if last.IsZero() || last.After(e.at) {
+		return e.at
+	}
+	return last
 }
 
 // need is what a pod holds, in thousandths of a cpu and of a MiB.

@@ -72,6 +72,20 @@ func task1() mesossim.Task {
 	return taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{1.5, mesos.TASK_STARTING, byExecutor}, change{3, mesos.TASK_RUNNING, byExecutor}, change{8.6, mesos.TASK_KILLED, byExecutor})
 }
 
+func framework(t mesossim.Task) mesossim.Task {
+	t.FrameworkID = "F"
+	return t
+}
+
+// finish has the kubelet say, in whole seconds, when the container of a pod stopped.
+func finish(h *podHistory, at float64) {
+	for i := range h.events {
+		if p := h.events[i].pod; p.Status.Phase == corev1.PodSucceeded {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.Time{Time: second(at).Truncate(time.Second)}}}}}
+		}
+	}
+}
+
 func deletedBy(user string, at float64) request {
 	return request{received: second(at), answered: second(at + 0.05), user: user, verb: "delete", resource: "pods", name: "pod", code: 200}
 }
@@ -129,6 +143,14 @@ func TestCheck(t *testing.T) {
 			edit: func(h *podHistory) { h.events[2].pod = podState(corev1.PodSucceeded, "n", "u.1", false) }},
 		{name: "the task ends before the containers", want: []string{"I6"}, tasks: []mesossim.Task{
 			taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{7, mesos.TASK_KILLED, byExecutor})}},
+		{name: "the record of the containers' end is late", tasks: []mesossim.Task{
+			taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{7.9, mesos.TASK_KILLED, byExecutor})}, edit: func(h *podHistory) { finish(h, 7.7) }},
+		{name: "the task ends before the containers, which the kubelet says", want: []string{"I6"}, tasks: []mesossim.Task{
+			taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{6.4, mesos.TASK_KILLED, byExecutor})}, edit: func(h *podHistory) { finish(h, 7.7) }},
+		{name: "the framework was removed", tasks: []mesossim.Task{framework(task1())}, requests: []request{deletedBy(node, 7.98)},
+			incidents: []incident{{at: second(6), framework: "F"}}},
+		{name: "another framework was removed", want: []string{"I4"}, tasks: []mesossim.Task{framework(task1())}, requests: []request{deletedBy(node, 7.98)},
+			incidents: []incident{{at: second(6), framework: "G"}}},
 		{name: "the task ends before the containers by the agent's word", tasks: []mesossim.Task{
 			taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{7, mesos.TASK_FAILED, byAgent})}},
 		{name: "the task holds less than the pod needs", want: []string{"I3"}, tasks: []mesossim.Task{func() mesossim.Task {
