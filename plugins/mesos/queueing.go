@@ -19,6 +19,7 @@ import (
 func (m *Mesos) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	need, err := m.system.needs.of(pod)
 	if err != nil || !m.system.session.Cold(need.Role) {
+		m.system.ledger.Enter(pod.UID)
 		return nil
 	}
 	m.system.ledger.Expect(pod, need, corev1helpers.PodPriority(pod))

@@ -205,7 +205,7 @@ func (f *forming) wakeAt(at, now time.Time) {
 // form launches what can be launched of a queue whose batch is closed. It returns when to look at it again; zero if that is
 // when something happens.
 func (f *forming) form(ctx context.Context, key agentPool, q *queue, now time.Time) (again time.Time) {
-	if q.closes.After(now) {
+	if q.closes.After(now) && !f.ledger.Quiet(key.agent, key.pool, len(q.uids)) {
 		return q.closes
 	}
 	for len(q.uids) > 0 {

@@ -257,8 +257,34 @@ func TestReholdIsNotRecorded(t *testing.T) {
 	a.answer <- nil
 }
 
+// A batch is not kept open when nothing more can come.
+func TestNothingMoreToWaitFor(t *testing.T) {
+	f := setUp(t)
+	begun := f.clock.Now()
+	f.offer("S1")
+	f.claim("p1", "S1")
+	f.claim("p2", "S1")
+	f.launch("p1")
+	f.launch("p2")
+	// Nobody moves the clock.
+	var sent accept
+	select {
+	case sent = <-f.mesos.accepts:
+	case <-time.After(time.Minute):
+		t.Fatal("the window is waited for")
+	}
+	if len(sent.tasks) != 2 || !sent.at.Equal(begun) {
+		t.Errorf("%d tasks after %v, want both at once", len(sent.tasks), sent.at.Sub(begun))
+	}
+	sent.answer <- nil
+	for _, task := range sent.tasks {
+		f.says(task.TaskID.Value, mesos.TASK_STARTING)
+	}
+}
+
 func TestClaimsOfOneAgentShareAnAccept(t *testing.T) {
 	f := setUp(t)
+	f.book.Enter("another") // is about to be scheduled
 	first := f.offer("S1")
 	f.offer("S2")
 	var results []<-chan result
@@ -682,29 +708,35 @@ func TestLaunchAnewForABoundPod(t *testing.T) {
 }
 
 func TestManyLaunchesAtOnce(t *testing.T) {
-	f := setUp(t)
+	// On a slow machine the clock runs ahead of those who work: nobody is to give up for that.
+	f := setUp(t, func(o *Options) { o.Timeout, o.Backing = 24*time.Hour, 24*time.Hour })
 	const agents, pods = 20, 10
 	for i := range agents {
 		agent := fmt.Sprintf("S%d", i)
 		f.offer(agent)
 		f.offer(agent)
 	}
+	done := make(chan struct{})
 	var answering sync.WaitGroup
 	answering.Go(func() {
-		for n := 0; n < agents*pods/2; {
+		for {
 			var a accept
 			select {
 			case a = <-f.mesos.accepts:
+			case <-done:
+				return
 			case <-f.ctx.Done():
 				return
 			}
 			a.answer <- nil
 			for _, task := range a.tasks {
 				f.says(task.TaskID.Value, mesos.TASK_STARTING)
-				n++
 			}
 		}
 	})
+	for i := range agents * pods / 2 { // all are about to be scheduled, so that batches gather
+		f.book.Enter(types.UID(fmt.Sprint("another", i)))
+	}
 	var results []<-chan result
 	for i := range agents {
 		for j := range pods / 2 {
@@ -724,5 +756,6 @@ func TestManyLaunchesAtOnce(t *testing.T) {
 	if len(live) != len(results) {
 		t.Errorf("%d of %d pods have a task", len(live), len(results))
 	}
+	close(done)
 	answering.Wait()
 }

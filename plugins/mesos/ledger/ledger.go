@@ -60,8 +60,9 @@ type Ledger struct {
 	strangers      map[string]*Stranger
 	freed          []Change // see Freed
 	waiting        map[types.UID]*Waiting
-	nominated      map[types.UID]*Waiting // those of them that are nominated for a node
-	trying         types.UID              // the pod whose scheduling cycle was the last to begin
+	nominated      map[types.UID]*Waiting  // those of them that are nominated for a node
+	entered        map[types.UID]time.Time // pods in the scheduling queue that have yet to be tried, and since when
+	trying         types.UID               // the pod whose scheduling cycle was the last to begin
 	attempt        int64
 	fates          Fates
 	holder         atomic.Pointer[resources.Holder]
@@ -98,6 +99,7 @@ func New(options Options) *Ledger {
 		strangers:      map[string]*Stranger{},
 		waiting:        map[types.UID]*Waiting{},
 		nominated:      map[types.UID]*Waiting{},
+		entered:        map[types.UID]time.Time{},
 		reserved:       map[hold]struct{}{},
 		heed:           map[types.UID]*Task{},
 		timed:          map[string]*agent{},

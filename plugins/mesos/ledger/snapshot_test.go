@@ -239,6 +239,36 @@ func TestShortBehindAnAcceptOnItsWay(t *testing.T) {
 	b.audit()
 }
 
+// It is quiet when no pod is on its way to a claim on the agent.
+func TestQuiet(t *testing.T) {
+	b := newBook(t)
+	b.add(b.offer("O1", "S1", "cpus:4;mem:4096"), b.offer("O2", "S2", "cpus:4;mem:4096"))
+	key := PoolKey{Role: role}
+	quiet := func(what string, queued int, want bool) {
+		t.Helper()
+		if got := b.Quiet("S1", key, queued); got != want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	quiet("nothing is there", 0, true)
+	b.Enter("p")
+	quiet("p is in the queue", 0, false)
+	pod, need := v1pod("p"), needOf(1000, 1024)
+	b.Wait(pod, need, 0)
+	quiet("p is being tried", 0, false)
+	b.mustClaim("p", need, "S1")
+	quiet("p is not in its batch yet", 0, false)
+	quiet("p is", 1, true)
+	b.mustClaim("q", need, "S2")
+	quiet("q is another agent's", 1, true)
+	b.Enter("r")
+	b.PodGone("r")
+	quiet("r was deleted", 1, true)
+	b.Enter("s")
+	b.clock.Step(2 * time.Minute)
+	quiet("s was deleted before it was seen to enter", 1, true)
+}
+
 func TestC49_NewOffersAreSeenByPodsThatWait(t *testing.T) {
 	b := newBook(t)
 	b.add(b.offer("O0", "S1", "cpus:1;mem:4096"))

@@ -46,6 +46,38 @@ func (l *Ledger) Wait(pod *v1.Pod, need resources.Need, priority int32) *Snapsho
 	return snapshot
 }
 
+// Enter notes that a pod has entered the scheduling queue and will be tried.
+func (l *Ledger) Enter(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entered[uid] = l.options.Clock.Now()
+}
+
+// Quiet says whether no more claims on a part of an agent's room are to be expected at this moment, beside queued ones: no pod
+// is about to be scheduled, and every claim is among those. It is false when that would take long to find out.
+func (l *Ledger) Quiet(agentID string, key PoolKey, queued int) bool {
+	const few, soon = 64, time.Minute
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) > 0 || len(l.entered) > few || len(l.claims) > few {
+		return false
+	}
+	now := l.options.Clock.Now()
+	for uid, since := range l.entered {
+		if now.Sub(since) < soon {
+			return false
+		}
+		delete(l.entered, uid) // it was deleted at that moment, or something else keeps it
+	}
+	n := 0
+	for _, t := range l.claims {
+		if t.AgentID == agentID && poolOf(t.Need) == key {
+			n++
+		}
+	}
+	return n <= queued
+}
+
 // Contested says whether room may be kept for another pod than the one with a UID: one that waits was nominated for a node,
 // or, where pods are evicted for others, was tried before, so that room may be made for it.
 func (l *Ledger) Contested(uid types.UID, evicts bool) bool {
@@ -90,6 +122,7 @@ func (l *Ledger) wait(pod *v1.Pod, need resources.Need, priority int32, now time
 	}
 	w.Pod, w.Need, w.Priority = pod, need, priority
 	l.waiting[pod.UID] = w
+	delete(l.entered, pod.UID)
 	if delete(l.nominated, pod.UID); pod.Status.NominatedNodeName != "" {
 		l.nominated[pod.UID] = w
 	}
@@ -100,6 +133,7 @@ func (l *Ledger) wait(pod *v1.Pod, need resources.Need, priority int32, now time
 func (l *Ledger) unwait(uid types.UID) {
 	delete(l.waiting, uid)
 	delete(l.nominated, uid)
+	delete(l.entered, uid)
 }
 
 // NotWaiting notes that a pod no longer waits.

@@ -48,7 +48,8 @@ const (
 	allocation      = 2 * time.Second        // after which a REVIVE without offers means that there is nothing
 	wokenPause      = time.Second            // before a pod is woken again for the same room
 	useless         = time.Second            // how long an offer is kept to see whether it is of use
-	roundGap        = 10 * time.Millisecond  // between two rounds
+	roundGap        = 10 * time.Millisecond  // between two rounds, on the average of
+	roundBurst      = 5                      // so many: after a quiet time rounds follow each other at once
 	roundShare      = 10                     // a round is followed by a pause of so many times its own time
 	lookEvery       = 250 * time.Millisecond // between looks for offers to decline, and reports
 	lookCalm        = time.Second            // the same while pods come and go without waiting
@@ -223,7 +224,11 @@ func (e *economy) run(ctx context.Context) error {
 			return nil
 		}
 		worked := e.round(ctx)
-		notBefore = e.options.Clock.Now().Add(max(roundGap, roundShare*worked))
+		now := e.options.Clock.Now()
+		if saved := now.Add(-roundBurst * roundGap); notBefore.Before(saved) {
+			notBefore = saved
+		}
+		notBefore = notBefore.Add(max(roundGap, roundShare*worked))
 	}
 }
 
