@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"crypto/tls"
+	"fmt"
 	"testing"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/bridge/agent/agenttest"
@@ -45,6 +46,11 @@ func TestAgentWithTLS(t *testing.T) {
 		t.Errorf("after the agent's restart the pod is held by task %q, before by %s", got, before[string(pod.UID)])
 	}
 	w.remove("a")
-	w.waitTask(pod.Annotations[wellknown.TaskIDAnnotation], "TASK_KILLED")
+	w.waitFor("the end of the task", func() error {
+		if task, ok := w.sim.Task(pod.Annotations[wellknown.TaskIDAnnotation]); !ok || task.Live() {
+			return fmt.Errorf("it is %s", task.State)
+		}
+		return nil
+	})
 	w.settle()
 }
