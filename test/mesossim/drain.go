@@ -31,10 +31,10 @@ func (m *master) startDrain(v *agentView, d *drain) {
 	m.checkDrained(v)
 }
 
-// checkDrained ends a drain when the framework has acknowledged the end of every task.
+// checkDrained ends a drain when the framework has acknowledged the end of every task, or is gone, and the agent is there.
 func (m *master) checkDrained(v *agentView) {
 	d := v.draining
-	if d == nil || d.done || len(v.tasks) > 0 {
+	if d == nil || d.done || len(v.tasks) > 0 || m.ended || m.agents[v.id] != v {
 		return
 	}
 	d.done = true

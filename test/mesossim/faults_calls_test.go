@@ -62,3 +62,27 @@ func TestPassFailoverTimeout(t *testing.T) {
 		t.Errorf("%+v", c.Frameworks()[0])
 	}
 }
+
+// A drain waits for what a framework has to acknowledge, and for no framework that is gone.
+func TestDrainEndsWithTheFramework(t *testing.T) {
+	c := startCluster(t, Options{Agents: syntheticAgents(1), Timing: fastTiming()})
+	f := subscribe(t, c.URL(), frameworkInfo("kubernetes"), nil)
+	offer := running(t, c, f, "a")
+	agent := obj{"agent_id": offer["agent_id"]}
+	if status, text := post(c.URL(), "/api/v1", "", obj{"type": "DRAIN_AGENT", "drain_agent": agent}); status != 200 {
+		t.Fatalf("%d %s", status, text)
+	}
+	reactivate := func() int {
+		status, _ := post(c.URL(), "/api/v1", "", obj{"type": "REACTIVATE_AGENT", "reactivate_agent": agent})
+		return status
+	}
+	if status := reactivate(); status != 400 {
+		t.Errorf("reactivated before its task's end was acknowledged: %d", status)
+	}
+	if status, text := post(c.URL(), "/api/v1", "", obj{"type": "TEARDOWN", "teardown": obj{"framework_id": id(f.id)}}); status != 200 {
+		t.Fatalf("%d %s", status, text)
+	}
+	if status := reactivate(); status != 200 {
+		t.Errorf("not reactivated: %d", status)
+	}
+}

@@ -290,6 +290,9 @@ func (m *master) removeFramework(f *framework) {
 	}
 	m.c.records.frameworkRemoved(f)
 	m.notifyFrameworkRemoved(f)
+	for _, v := range m.sortedAgents() {
+		m.checkDrained(v)
+	}
 }
 
 func failoverTimeout(info *mesos.FrameworkInfo) time.Duration {

@@ -52,6 +52,7 @@ func (m *master) welcome(v *agentView) {
 	if v.draining != nil {
 		d := *v.draining
 		m.toAgent(v, func(a *agent) { a.drain(&d) })
+		m.c.post(func() { m.checkDrained(v) }) // it may come back without a task
 	}
 	m.toAgent(v, func(a *agent) { a.resendAll("") })
 }
