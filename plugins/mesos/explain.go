@@ -5,6 +5,7 @@ package mesos
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,18 +16,21 @@ import (
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
 )
 
-// Times of explanations: how often waiting pods are looked at, how long one must have waited since it was tried, and how
-// often one pod is told something.
+// Bounds of explanations: how often waiting pods are looked at, how long one must have waited since it was tried, how often
+// one pod is told something, and how many are looked at closely at one time. When very many wait, the API server has pods to
+// bind as well.
 const (
-	explainEvery = time.Second
-	explainAfter = 500 * time.Millisecond
-	explainAgain = time.Minute
+	explainEvery  = time.Second
+	explainAfter  = 500 * time.Millisecond
+	explainAgain  = time.Minute
+	explainAtOnce = 50
 )
 
 // explained is what a waiting pod was last told.
 type explained struct {
 	message string
 	at      time.Time
+	looked  time.Time
 	waits   bool
 	silent  time.Time // since when the role has had no offer, as far as the pod was told
 }
@@ -54,6 +58,11 @@ func (s *System) explainAll(told map[types.UID]*explained, queue []ledger.Waitin
 	for _, e := range told {
 		e.waits = false
 	}
+	type asked struct {
+		*explained
+		ledger.Waiting
+	}
+	var due []asked
 	silent := map[string]time.Time{}
 	for _, r := range s.session.Roles() {
 		silent[r.Name] = r.Silent
@@ -72,12 +81,18 @@ func (s *System) explainAll(told map[types.UID]*explained, queue []ledger.Waitin
 		if w.Tried == 0 || now.Sub(w.TriedAt) < explainAfter || !e.at.IsZero() && now.Sub(e.at) < explainAgain {
 			continue
 		}
-		message := s.explain(snapshot, w.Pod, w.Need, now)
-		if message == "" || message == e.message {
+		due = append(due, asked{e, w})
+	}
+	// Those that were not looked at for longest come first.
+	slices.SortStableFunc(due, func(a, b asked) int { return a.looked.Compare(b.looked) })
+	for _, d := range due[:min(len(due), explainAtOnce)] {
+		d.looked = now
+		message := s.explain(snapshot, d.Pod, d.Need, now)
+		if message == "" || message == d.message {
 			continue
 		}
-		e.message, e.at = message, now
-		s.recorder(s.handleOf(w.Pod).EventRecorder()).Eventf(w.Pod, nil, v1.EventTypeWarning, "WaitingForMesosOffers", "Scheduling", "%s", message)
+		d.message, d.at = message, now
+		s.recorder(s.handleOf(d.Pod).EventRecorder()).Eventf(d.Pod, nil, v1.EventTypeWarning, "WaitingForMesosOffers", "Scheduling", "%s", message)
 	}
 	for uid, e := range told {
 		if !e.waits {
