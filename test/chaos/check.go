@@ -191,19 +191,23 @@ func (e *evidence) early(h *podHistory, l life) []violation {
 // containersStopped is when the last container of a pod stopped, by what its kubelet says, in whole seconds, or by when that was
 // on record if it says nothing.
 func containersStopped(e podEvent) time.Time {
+	if e.gone && !allTerminated(e.pod) {
+		return e.at.Add(-lag) // it was taken out of the store at once: nobody says more
+	}
 	var last time.Time
 	for _, c := range e.pod.Status.ContainerStatuses {
-		if c.State.Terminated == nil {
-			return e.at
-		}
-		if at := c.State.Terminated.FinishedAt.Time; at.After(last) {
-			last = at
+		if t := c.State.Terminated; t != nil && t.FinishedAt.After(last) {
+			last = t.FinishedAt.Time
 		}
 	}
-	if last.IsZero() || last.After(e.at) {
+	if last.IsZero() || last.After(e.at) || !allTerminated(e.pod) {
 		return e.at
 	}
 	return last
+}
+
+func allTerminated(pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil })
 }
 
 // need is what a pod holds, in thousandths of a cpu and of a MiB.

@@ -86,6 +86,13 @@ func finish(h *podHistory, at float64) {
 	}
 }
 
+// takeOut has a running pod leave the store at 8.
+func takeOut(h *podHistory) {
+	running := h.events[2].pod
+	running.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	h.events = append(h.events[:3], podEvent{at: second(8), pod: running, gone: true})
+}
+
 func deletedBy(user string, at float64) request {
 	return request{received: second(at), answered: second(at + 0.05), user: user, verb: "delete", resource: "pods", name: "pod", code: 200}
 }
@@ -147,6 +154,10 @@ func TestCheck(t *testing.T) {
 			taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{7.9, mesos.TASK_KILLED, byExecutor})}, edit: func(h *podHistory) { finish(h, 7.7) }},
 		{name: "the task ends before the containers, which the kubelet says", want: []string{"I6"}, tasks: []mesossim.Task{
 			taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{6.4, mesos.TASK_KILLED, byExecutor})}, edit: func(h *podHistory) { finish(h, 7.7) }},
+		{name: "the record of a pod that was taken out at once is late", tasks: []mesossim.Task{
+			taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{7, mesos.TASK_KILLED, byExecutor})}, edit: func(h *podHistory) { takeOut(h) }},
+		{name: "the task ends long before the pod is taken out", want: []string{"I6"}, tasks: []mesossim.Task{
+			taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{5, mesos.TASK_KILLED, byExecutor})}, edit: func(h *podHistory) { takeOut(h) }},
 		{name: "the framework was removed", tasks: []mesossim.Task{framework(task1())}, requests: []request{deletedBy(node, 7.98)},
 			incidents: []incident{{at: second(6), framework: "F"}}},
 		{name: "another framework was removed", want: []string{"I4"}, tasks: []mesossim.Task{framework(task1())}, requests: []request{deletedBy(node, 7.98)},
