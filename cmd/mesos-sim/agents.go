@@ -17,7 +17,7 @@ import (
 // parseAgents reads the value of --agent. Mesos' own texts contain ; : and , so pairs are separated by white space. For
 // those who write it with semicolons, one that is followed by a known key and = separates too.
 func parseAgents(text string) ([]mesossim.AgentOptions, error) {
-	keys := []string{"name", "hostname", "resources", "attributes", "region", "zone", "listen", "synthetic", "count"}
+	keys := []string{"name", "hostname", "resources", "attributes", "region", "zone", "listen", "isolation", "synthetic", "count"}
 	for _, key := range keys {
 		text = strings.ReplaceAll(text, ";"+key+"=", " "+key+"=")
 	}
@@ -43,6 +43,8 @@ func parseAgents(text string) ([]mesossim.AgentOptions, error) {
 			options.Zone = value
 		case "listen":
 			options.Listen = value
+		case "isolation":
+			options.Isolation = strings.Split(value, ",")
 		case "synthetic":
 			on, err := strconv.ParseBool(value)
 			if err != nil {

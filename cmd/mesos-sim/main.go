@@ -65,7 +65,7 @@ func run() error {
 	flags.SortFlags = false
 	flags.StringVar(&options.Listen, "listen", "127.0.0.1:5050", "address of the first master")
 	flags.IntVar(&options.Masters, "masters", 1, "number of masters; the first leads")
-	flags.StringArrayVar(&agents, "agent", nil, "an agent, as space separated key=value pairs: name, hostname, resources, attributes, region, zone, listen, synthetic, count (repeatable)")
+	flags.StringArrayVar(&agents, "agent", nil, "an agent, as space separated key=value pairs: name, hostname, resources, attributes, region, zone, listen, isolation, synthetic, count (repeatable)")
 	flags.StringVar(&options.WorkDir, "work-dir", "", "folder for executors' sandboxes (default: a temporary one that is removed)")
 	flags.BoolVar(&synthetic, "synthetic", false, "agents answer for their executors without processes")
 	flags.DurationVar(&options.Timing.AllocationInterval, "allocation-interval", time.Second, "pause between two runs of the allocator")

@@ -32,6 +32,7 @@ type explained struct {
 	at      time.Time
 	looked  time.Time
 	waits   bool
+	times   int       // how often it was told why
 	silent  time.Time // since when the role has had no offer, as far as the pod was told
 }
 
@@ -51,6 +52,19 @@ func (s *System) explainLoop(ctx context.Context) error {
 			s.followPreemptions(ctx, snapshot, queue)
 		}
 	}
+}
+
+// explainActions is how many actions the explanations take turns with. An events.k8s.io recorder takes events that are equal
+// but for their text for a series and keeps the first text of it, for up to twelve minutes after the last one; the stored text cannot
+// be changed. With another action the text is an event of its own. Texts come no more often than every minute.
+const explainActions = 16
+
+// explainAction is the action of a pod's n-th explanation: Scheduling, Scheduling-1 and so on, of a small fixed set.
+func explainAction(n int) string {
+	if n %= explainActions; n > 0 {
+		return fmt.Sprintf("Scheduling-%d", n)
+	}
+	return "Scheduling"
 }
 
 func (s *System) explainAll(told map[types.UID]*explained, queue []ledger.Waiting, snapshot *ledger.Snapshot) {
@@ -92,7 +106,8 @@ func (s *System) explainAll(told map[types.UID]*explained, queue []ledger.Waitin
 			continue
 		}
 		d.message, d.at = message, now
-		s.recorder(s.handleOf(d.Pod).EventRecorder()).Eventf(d.Pod, nil, v1.EventTypeWarning, "WaitingForMesosOffers", "Scheduling", "%s", message)
+		s.recorder(s.handleOf(d.Pod).EventRecorder()).Eventf(d.Pod, nil, v1.EventTypeWarning, "WaitingForMesosOffers", explainAction(d.times), "%s", message)
+		d.times++
 	}
 	for uid, e := range told {
 		if !e.waits {
@@ -143,9 +158,15 @@ func (s *System) explain(snapshot *ledger.Snapshot, pod *v1.Pod, need resources.
 		return strings.TrimSuffix(message, "; ")
 	}
 	_, free, _ := nearest.Room(need)
-	what := amountsOrNothing(free) + " free in offers"
+	what, share := amountsOrNothing(free)+" free in offers", nearest.ExecutorShare(need)
+	if !share.IsZero() {
+		what += fmt.Sprintf(", beside %s for the executor that the first pod there needs", share)
+	}
 	if last, at := nearest.LastOffer(need); nearest.Offers == 0 && !at.IsZero() {
 		what = fmt.Sprintf("%s in its last offer", amountsOrNothing(last))
+		if !share.IsZero() {
+			what += fmt.Sprintf(", of which %s is for the executor that the first pod there needs", share)
+		}
 	}
 	message += fmt.Sprintf("of %d Mesos agents the nearest fit is on node %s with %s (%s)", agents, nearest.Node, what, nearest.Why(need, s.lead, now))
 	if len(need.Ports) > 0 {

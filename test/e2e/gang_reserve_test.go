@@ -147,3 +147,45 @@ func TestGangReservationsEnd(t *testing.T) {
 	w.waitRunning("alone")
 	w.settle()
 }
+
+// TestC52_TwoGangsThatDoNotBothFit makes two gangs of four at one time with room for six pods: one runs as a whole, the other
+// holds nothing until that is gone.
+func TestC52_TwoGangsThatDoNotBothFit(t *testing.T) {
+	w := newGangWorld(t, worldOptions{agents: 3, resources: "cpus:4.1;mem:8192;disk:2000", mesos: map[string]any{"reserveForGangs": true}})
+	names := []string{"g1", "g2"}
+	for _, name := range names {
+		w.gang(name, 4, "2")
+	}
+	running := func(gang string) (n int) {
+		for i := range 4 {
+			if pod, err := w.get(fmt.Sprintf("%s-%d", gang, i)); err == nil && pod.Status.Phase == corev1.PodRunning {
+				n++
+			}
+		}
+		return n
+	}
+	var first, second string
+	w.waitAtMost(30*time.Second, "one gang to run", func() error {
+		a, b := running(names[0]), running(names[1])
+		if a != 4 && b != 4 {
+			return fmt.Errorf("%d and %d pods run", a, b)
+		}
+		first, second = names[0], names[1]
+		if b == 4 {
+			first, second = second, first
+		}
+		return nil
+	})
+	w.waitReason(second+"-0", "minCount")
+	if n := w.sim.CountLive(); n != 4 {
+		t.Errorf("%d tasks live, want the 4 of the gang that runs", n)
+	}
+	w.waitReserved("nothing to be reserved", map[string]float64{})
+	for i := range 4 {
+		w.remove(fmt.Sprintf("%s-%d", first, i))
+	}
+	for i := range 4 {
+		w.waitRunning(fmt.Sprintf("%s-%d", second, i))
+	}
+	w.settle()
+}

@@ -89,3 +89,60 @@ func TestC54_RoomGoesToOthers(t *testing.T) {
 	w.waitRunning("important")
 	w.settle()
 }
+
+// TestC54_ThreeRounds gives the room of every victim to another framework: after three rounds nobody else is evicted,
+// although there are pods of low priority left.
+func TestC54_ThreeRounds(t *testing.T) {
+	const agents = 5
+	w := newWorld(t, worldOptions{agents: agents, resources: "cpus:4;mem:8192;disk:2000", edit: preemptionOn})
+	high, low := w.priorities()
+	for i := range agents {
+		w.pod(fmt.Sprintf("low-%d", i), "3900m", "64Mi", low)
+	}
+	for i := range agents {
+		w.waitRunning(fmt.Sprintf("low-%d", i))
+	}
+	rival, err := w.sim.StartRival(w.ctx, mesossim.RivalOptions{Role: "rival", CPUs: 3.5, MaxTasks: agents})
+	w.ok(err)
+	t.Cleanup(rival.Stop)
+	w.pod("important", "3", "64Mi", high)
+	left := func() (n int) {
+		pods, err := shared.Client.CoreV1().Pods(w.namespace).List(w.ctx, metav1.ListOptions{})
+		w.ok(err)
+		for i := range pods.Items {
+			if contains(pods.Items[i].Name, "low-") && pods.Items[i].DeletionTimestamp == nil {
+				n++
+			}
+		}
+		return n
+	}
+	for round := 1; round <= 3; round++ {
+		w.waitFor(fmt.Sprintf("the rival to have the room of victim %d", round), func() error {
+			if n := rival.Live(); n != round {
+				return fmt.Errorf("it has %d tasks", n)
+			}
+			return nil
+		})
+		if n := left(); n != agents-round {
+			t.Fatalf("%d pods of low priority are left in round %d, want %d", n, round, agents-round)
+		}
+		if round < 3 {
+			w.waitEvent("PreemptionInVain", fmt.Sprintf("round %d of 3", round))
+		}
+	}
+	w.waitEvent("PreemptionInVain", "for 30m")
+	// The attempt that gives its nomination up evicts nobody.
+	w.waitFor("the nomination to be given up", func() error {
+		pod, err := w.get("important")
+		if err == nil && pod.Status.NominatedNodeName != "" {
+			err = fmt.Errorf("nominated for %s", pod.Status.NominatedNodeName)
+		}
+		return err
+	})
+	if n := left(); n != agents-3 {
+		t.Errorf("%d pods of low priority are left, want %d", n, agents-3)
+	}
+	rival.Stop()
+	w.waitRunning("important")
+	w.settle()
+}

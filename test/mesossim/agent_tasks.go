@@ -3,6 +3,8 @@
 package mesossim
 
 import (
+	"slices"
+
 	"github.com/gogo/protobuf/proto"
 	"github.com/google/uuid"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -58,11 +60,11 @@ func (a *agent) run(r runTask) {
 		return
 	}
 	for _, info := range r.tasks {
-		if _, ok := info.Limits["cpus"]; ok {
+		if _, ok := info.Limits["cpus"]; ok && !slices.Contains(a.opts.Isolation, "cgroups/cpu") {
 			drop(mesos.REASON_GC_ERROR, "CPU limits can only be set on tasks launched in Mesos containers when the agent has loaded the 'cgroups/cpu' isolator")
 			return // the executor stays charged at the master: so it does on a real agent
 		}
-		if _, ok := info.Limits["mem"]; ok {
+		if _, ok := info.Limits["mem"]; ok && !slices.Contains(a.opts.Isolation, "cgroups/mem") {
 			drop(mesos.REASON_GC_ERROR, "Memory limits can only be set on tasks launched in Mesos containers when the agent has loaded the 'cgroups/mem' isolator")
 			return // the executor stays charged at the master: so it does on a real agent
 		}

@@ -96,6 +96,9 @@ type AgentOptions struct {
 	Attributes string
 	// Region and Zone are the agent's fault domain; empty means none.
 	Region, Zone string
+	// Isolation names the isolators that the agent has loaded (--isolation). Those that change what a framework sees are
+	// cgroups/cpu and cgroups/mem: with them it takes tasks with limits of cpus and mem (TaskInfo.limits), which it else refuses.
+	Isolation []string
 	// Synthetic, if set, makes the agent answer for its executors without any process.
 	Synthetic *Script
 	// Launcher starts executors, by default as processes in their own process groups.

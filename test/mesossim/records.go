@@ -168,6 +168,12 @@ func (rec *taskRecord) snapshot() Task {
 	t := rec.task
 	t.ID, t.Name, t.FrameworkID, t.Agent, t.AgentID, t.ExecutorID = rec.info.TaskID.Value, rec.info.Name, rec.framework, rec.agent, rec.agentID, rec.executor
 	t.Resources, t.Data = rec.resources.amounts(), rec.info.Data
+	for name, limit := range rec.info.Limits {
+		if t.Limits == nil {
+			t.Limits = map[string]float64{}
+		}
+		t.Limits[name] = limit.Value
+	}
 	if rec.info.Labels != nil {
 		t.Labels = map[string]string{}
 		for i := range rec.info.Labels.Labels {

@@ -35,8 +35,10 @@ type Task struct {
 	// ended; or the agent's work folder was wiped.
 	Lost      bool
 	Resources Amounts
-	Labels    map[string]string
-	Data      []byte
+	// Limits are TaskInfo.limits by the name of the resource; a limit may be infinite.
+	Limits map[string]float64
+	Labels map[string]string
+	Data   []byte
 	// Launched is when the master accepted it; zero if it refused it.
 	Launched time.Time
 	// History lists every change, oldest first.

@@ -85,6 +85,7 @@ type bridge struct {
 	subscription *subscription
 	sender       *sender
 	prober       *prober
+	reporter     *reporter
 	workers      sync.WaitGroup
 	calls        chan struct{}
 
@@ -144,10 +145,12 @@ func Run(ctx context.Context, opts Options, env Environment) int {
 	b.subscription.leaving.Store(b.meta.Shutdown)
 	b.sender = newSender(b.client, b.inbox, env.ExecutorID)
 	b.prober = newProber(opts.CgroupRoot, b.inbox)
+	b.reporter = newReporter(b.client)
 
 	b.workers.Go(func() { b.subscription.run(ctx) })
 	b.workers.Go(func() { b.sender.run(ctx) })
 	b.workers.Go(func() { b.prober.run(ctx) })
+	b.workers.Go(func() { b.reporter.run(ctx) })
 	b.workers.Go(func() { b.node.Run(ctx, podSink{b.inbox}) })
 	if listener, err := metrics.Listen(env.Sandbox); err != nil {
 		// Tasks matter more than numbers of them.

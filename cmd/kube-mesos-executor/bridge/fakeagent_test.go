@@ -28,6 +28,8 @@ type fakeAgent struct {
 	subscribes []*executor.Call
 	updates    []mesos.TaskStatus // in order of arrival, without repetitions
 	seen       map[string]bool    // by uuid
+	messages   []string
+	resources  []mesos.Resource // of AgentInfo
 	noAck      bool
 	killing    bool
 	token      string
@@ -96,6 +98,11 @@ func (a *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.take(call.Update.Status)
 		a.mu.Unlock()
 		w.WriteHeader(http.StatusAccepted)
+	case executor.Call_MESSAGE:
+		a.messages = append(a.messages, string(call.Message.Data))
+		a.wake()
+		a.mu.Unlock()
+		w.WriteHeader(http.StatusAccepted)
 	default:
 		a.mu.Unlock()
 		w.WriteHeader(http.StatusNotImplemented)
@@ -140,7 +147,7 @@ func (a *fakeAgent) subscribe(w http.ResponseWriter, r *http.Request, call *exec
 	a.put(&executor.Event{Type: executor.Event_SUBSCRIBED, Subscribed: &executor.Event_Subscribed{
 		ExecutorInfo:  mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: "executor-1"}},
 		FrameworkInfo: info,
-		AgentInfo:     mesos.AgentInfo{Hostname: "node-1"},
+		AgentInfo:     mesos.AgentInfo{Hostname: "node-1", Resources: a.resources},
 	}})
 	for _, u := range call.Subscribe.UnacknowledgedUpdates {
 		a.take(u.Status)

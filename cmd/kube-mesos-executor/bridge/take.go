@@ -73,6 +73,9 @@ func (b *bridge) takeAgentEvent(ctx context.Context, now time.Time, e *executor.
 	case executor.Event_SUBSCRIBED:
 		b.meta.Killing = knowsKilling(e.GetSubscribed().GetFrameworkInfo())
 		b.machine.Subscribed(b.meta.Killing)
+		if e.Subscribed != nil {
+			b.reporter.told(e.Subscribed.AgentInfo.Resources)
+		}
 		logger.Info("Subscribed", "away", now.Sub(b.awaySince).Round(time.Millisecond), "listedUpdates", b.listed)
 		b.awaySince, b.lastError, b.ready = time.Time{}, "", true
 		b.counts.subscriptions++

@@ -27,7 +27,7 @@ type agent struct {
 	grew               uint64    // ledger version at which it last had more room
 	gone               bool      // removed from the master; kept while tasks name it
 	offered            time.Time // when it last made an offer
-	most               resources.Amounts
+	most, total        resources.Amounts
 	offeredPorts       resources.PortSet // last
 	info               *AgentInfo        // as Agents told of it last; nil if it has changed since
 }
@@ -387,6 +387,8 @@ type AgentInfo struct {
 	// Most is the most that was seen of the agent, offered and held by us at one time; OfferedPorts are those of its last offer.
 	Most         resources.Amounts
 	OfferedPorts resources.PortSet
+	// Total is all that the agent has, as an executor of ours was told; zero while none has said so.
+	Total resources.Amounts
 }
 
 // PoolInfo is the room of an agent for one role.
@@ -438,7 +440,7 @@ func (l *Ledger) infoOf(a *agent, now time.Time) *AgentInfo {
 	info := &AgentInfo{
 		ID: a.id, Hostname: a.hostname, Node: a.node, Attributes: a.attributes, Domain: a.domain, Trouble: a.trouble,
 		Unavailable: a.unavailable, Gone: a.gone, Serves: serves, Offers: len(a.offers), Tasks: len(a.tasks),
-		Most: a.most, OfferedPorts: a.offeredPorts,
+		Most: a.most, Total: a.total, OfferedPorts: a.offeredPorts,
 	}
 	for key, p := range a.pools {
 		info.Pools = append(info.Pools, PoolInfo{

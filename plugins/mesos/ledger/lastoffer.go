@@ -40,3 +40,15 @@ func (v *View) Why(need resources.Need, lead time.Duration, now time.Time) Reaso
 	}
 	return reason
 }
+
+// ExecutorShare is what the next launch for a need's role takes beside the need: the resources of an executor, none while
+// one runs.
+func (v *View) ExecutorShare(need resources.Need) resources.Amounts {
+	if v == nil {
+		return resources.Amounts{}
+	}
+	if p := v.pool(poolOf(need)); p != nil {
+		return p.executor
+	}
+	return resources.Amounts{}
+}

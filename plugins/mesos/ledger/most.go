@@ -32,6 +32,16 @@ func (l *Ledger) remember(a *agent) {
 	a.most = a.most.Max(sum)
 }
 
+// Told notes what an executor of ours says that its agent has in all.
+func (l *Ledger) Told(agentID string, total resources.Amounts) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.agents[agentID]; a != nil && a.total != total {
+		a.total = total
+		l.touch(a)
+	}
+}
+
 // Offering says whether an offer for a role is in hand.
 func (l *Ledger) Offering(role string) bool {
 	l.mu.Lock()

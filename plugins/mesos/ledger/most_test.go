@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
 )
 
 // TestMostOfAnAgent adds what is offered to what is held, and forgets nothing when others use the agent.
@@ -28,4 +30,19 @@ func TestMostOfAnAgent(t *testing.T) {
 	b.says(b.task("a").ID, "S1", mesos.TASK_UNREACHABLE)
 	b.add(b.offer("O4", "S1", "cpus:4;mem:4096")) // the task may have ended unheard
 	most("cpus:4;mem:4096")
+}
+
+// TestTotalOfAnAgent keeps what an executor was told, and shows it at once.
+func TestTotalOfAnAgent(t *testing.T) {
+	b := newBook(t)
+	b.add(b.offer("O1", "S1", "cpus:4;mem:4096"))
+	if total := b.Agents()[0].Total; !total.IsZero() {
+		t.Errorf("%s before it was told", total)
+	}
+	b.Told("S1", resources.Amounts{CPUs: 8000, Mem: 8192_000})
+	b.Told("S2", resources.Amounts{CPUs: 1})
+	agents := b.Agents()
+	if len(agents) != 1 || agents[0].Total != (resources.Amounts{CPUs: 8000, Mem: 8192_000}) {
+		t.Errorf("%d agents, the first with %s", len(agents), agents[0].Total)
+	}
 }

@@ -68,6 +68,7 @@ type poolView struct {
 	open            bool
 	last            resources.Amounts // of the last offers, for people
 	lastAt          time.Time
+	executor        resources.Amounts // of an executor that the next launch has to pay for
 }
 
 // Reason says why a need does not fit. The set is small and has no amounts in it, since kube-scheduler makes a histogram
@@ -184,7 +185,8 @@ func (l *Ledger) viewOf(a *agent, now time.Time) *View {
 		pv.total, pv.ready = p.offered.Amounts, p.offered.Amounts.Sub(p.claimed)
 		switch p.executor.phase {
 		case noExecutor:
-			pv.ready = pv.ready.Sub(l.options.Executor.Amounts)
+			pv.executor = l.options.Executor.Amounts
+			pv.ready = pv.ready.Sub(pv.executor)
 		case executorLaunching:
 			pv.ready = resources.Amounts{} // its answer has to come first
 		}

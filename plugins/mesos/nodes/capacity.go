@@ -29,8 +29,8 @@ import (
 // Overcommit is a host on which Mesos and Kubernetes together give away more than there is.
 type Overcommit struct {
 	Node, AgentID string
-	// Agent is what the Mesos agent gives away, as far as it was seen: offered to us and held by our tasks and executors at
-	// one time. What other frameworks never leave free is not in it.
+	// Agent is what the Mesos agent gives away: all that it has, once an executor of ours was told, and before that the most
+	// that was seen of it, offered to us and held by our tasks and executors at one time.
 	Agent resources.Amounts
 	// Outside is what pods that are no business of Mesos request on the node: DaemonSets, static pods, other schedulers' pods.
 	Outside resources.Amounts
@@ -185,7 +185,11 @@ func (c *Capacity) outside() (map[string]resources.Amounts, error) {
 // judge compares one agent with its node. Resources that the node does not know, or the agent does not have, cannot be given
 // away twice.
 func judge(a *ledger.AgentInfo, outside resources.Amounts, node *v1.Node) (Overcommit, bool) {
-	o := Overcommit{Node: a.Node, AgentID: a.ID, Agent: a.Most, Outside: outside, Allocatable: resources.AmountsOf(node.Status.Allocatable)}
+	gives := a.Total
+	if gives.IsZero() {
+		gives = a.Most
+	}
+	o := Overcommit{Node: a.Node, AgentID: a.ID, Agent: gives, Outside: outside, Allocatable: resources.AmountsOf(node.Status.Allocatable)}
 	one := func(agent, outside, allocatable int64) int64 {
 		if agent == 0 || allocatable == 0 {
 			return 0
@@ -193,7 +197,7 @@ func judge(a *ledger.AgentInfo, outside resources.Amounts, node *v1.Node) (Overc
 		return max(0, agent+outside-allocatable)
 	}
 	o.Over = resources.Amounts{
-		CPUs: one(a.Most.CPUs, outside.CPUs, o.Allocatable.CPUs), Mem: one(a.Most.Mem, outside.Mem, o.Allocatable.Mem), Disk: one(a.Most.Disk, outside.Disk, o.Allocatable.Disk),
+		CPUs: one(gives.CPUs, outside.CPUs, o.Allocatable.CPUs), Mem: one(gives.Mem, outside.Mem, o.Allocatable.Mem), Disk: one(gives.Disk, outside.Disk, o.Allocatable.Disk),
 	}
 	return o, !o.Over.IsZero()
 }

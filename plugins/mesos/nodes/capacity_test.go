@@ -101,6 +101,16 @@ func TestOvercommit(t *testing.T) {
 			r.pod("daemon", "1", "1Gi", func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
 		}, "", ""},
 		{"an agent that does not serve", func(r *capacityRig) { r.agents[0] = agent(amounts(9000, 0)); r.agents[0].Serves = false }, "", ""},
+		{"what others use, told by an executor", func(r *capacityRig) {
+			r.agents[0] = agent(amounts(1000, 1024))
+			r.agents[0].Total = amounts(4000, 4096)
+			r.pod("daemon", "500m", "128Mi")
+		}, "cpus:0.5;mem:128", "at most cpus:3.5;mem:3968"},
+		{"an agent that has less than was seen of it before", func(r *capacityRig) {
+			r.agents[0] = agent(amounts(4000, 4096))
+			r.agents[0].Total = amounts(2000, 2048)
+			r.pod("daemon", "500m", "128Mi")
+		}, "", ""},
 		{"disk that the node does not tell", func(r *capacityRig) { r.agents[0] = agent(resources.Amounts{Disk: 1e9}) }, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

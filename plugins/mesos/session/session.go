@@ -371,6 +371,8 @@ func (s *Session) handle(ctx context.Context, event *scheduler.Event) error {
 		}
 	case scheduler.Event_RESCIND_INVERSE_OFFER:
 		s.economy.forgetInverse(event.RescindInverseOffer.GetInverseOfferID())
+	case scheduler.Event_MESSAGE:
+		s.message(ctx, event.Message)
 	case scheduler.Event_ERROR:
 		message := event.Error.GetMessage()
 		switch {
