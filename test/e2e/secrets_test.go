@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	executormetrics "github.com/kube-mesos/kube-mesos-scheduler/cmd/kube-mesos-executor/bridge/metrics"
 	"github.com/kube-mesos/kube-mesos-scheduler/test/mesossim"
 )
 
@@ -93,6 +94,13 @@ func TestPlantedSecrets(t *testing.T) {
 	// A task names its pod, and nothing of its environment; the agent has what executors are started with.
 	for _, task := range w.sim.LiveTasks() {
 		places["task "+task.ID] = task.Data
+	}
+	for _, e := range w.sim.Executors() {
+		var text bytes.Buffer
+		err := executormetrics.Collect(w.ctx, &text, e.Directory)
+		read("metrics of executor "+e.ID, text.Bytes(), err)
+		log, err := os.ReadFile(filepath.Join(e.Directory, "stderr"))
+		read("log of executor "+e.ID, log, err)
 	}
 	for name, data := range places {
 		for _, planted := range []string{secret, wrong, variable} {
