@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -44,6 +43,9 @@ func (s *Stream) Acknowledge(ctx context.Context, calls []*scheduler.Call) (take
 	if len(calls) > 0 && s.ctx.Err() != nil {
 		return 0, &CallError{Type: scheduler.Call_ACKNOWLEDGE, Master: s.Master(), Err: asNotSubscribed(context.Cause(s.ctx))}
 	}
+	limit := s.client.cfg.CallTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
+	defer cancel()
 	for len(calls) > 0 {
 		fresh := p.conn == nil
 		answered, ok, refused, broken := p.exchange(ctx, s, calls)
@@ -56,7 +58,7 @@ func (s *Stream) Acknowledge(ctx context.Context, calls []*scheduler.Call) (take
 		}
 		p.close()
 		// A connection that was idle, or has brought an answer, says nothing about the next one.
-		ended := ctx.Err() != nil || s.ctx.Err() != nil || errors.Is(broken, errNotSent) || errors.Is(broken, os.ErrDeadlineExceeded)
+		ended := ctx.Err() != nil || s.ctx.Err() != nil || errors.Is(broken, errNotSent)
 		if !ended && (!fresh || answered > 0) {
 			continue
 		}
@@ -71,15 +73,13 @@ func (s *Stream) Acknowledge(ctx context.Context, calls []*scheduler.Call) (take
 	return taken, err
 }
 
-// whyBroken returns why a connection for calls ended: the end of the call's context, that of the stream, or what was found.
+// whyBroken returns why a connection for calls ended: the end of the stream, that of the calls' context, or what was found.
 func (s *Stream) whyBroken(ctx context.Context, found error) error {
 	switch {
 	case s.ctx.Err() != nil:
 		return asNotSubscribed(context.Cause(s.ctx))
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(found, os.ErrDeadlineExceeded):
-		return fmt.Errorf("no answer within %v: %w", s.client.cfg.CallTimeout, context.DeadlineExceeded)
 	}
 	return found
 }
@@ -123,9 +123,6 @@ func (p *ackPipe) exchange(ctx context.Context, s *Stream, calls []*scheduler.Ca
 		}
 	}
 	conn := p.conn
-	if err := conn.SetDeadline(time.Now().Add(s.client.cfg.CallTimeout)); err != nil {
-		return 0, 0, nil, err
-	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	if _, err := conn.Write(p.out); err != nil {
 		return 0, 0, nil, err
