@@ -9,11 +9,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if [[ ${1:-} == reproduce ]]; then
+  commit=$(git rev-parse HEAD)
   work=$(mktemp -d)
   trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
   for build in one another-folder; do
     git clone --quiet . "$work/$build"
-    git -C "$work/$build" checkout --quiet "$(git rev-parse HEAD)"
+    git -C "$work/$build" checkout --quiet "$commit"
     (cd "$work/$build" && GOCACHE=$work/cache-$build hack/images.sh)
   done
   for archive in "$work"/one/.run/images/*.tar; do
