@@ -24,6 +24,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -94,7 +95,7 @@ func newWorld(t *testing.T, async bool, pods ...runtime.Object) *world {
 	t.Cleanup(cancel)
 	client := fake.NewClientset(pods...)
 	factory := informers.NewSharedInformerFactory(client, 0)
-	options := []frameworkruntime.Option{frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory)}
+	options := []frameworkruntime.Option{frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithEventRecorder(&events.FakeRecorder{})}
 	var dispatcher *apidispatcher.APIDispatcher
 	if async {
 		dispatcher = apidispatcher.New(client, 16, apicalls.Relevances)
