@@ -170,6 +170,9 @@ func (c *core) launchAll(t *testing.T, pods []*v1.Pod) {
 	var launches sync.WaitGroup
 	var failed atomic.Int64
 	queue := pods
+	for _, pod := range pods { // as PreEnqueue does
+		c.book.Enter(pod.UID)
+	}
 	again := make(chan *v1.Pod, len(pods))
 	pending := atomic.Int64{}
 	pending.Store(int64(len(pods)))
@@ -200,6 +203,7 @@ func (c *core) launchAll(t *testing.T, pods []*v1.Pod) {
 					t.Logf("the first launch to be repeated: %v (%v)", err, task.State)
 				}
 				c.book.Release(pod.UID)
+				c.book.Enter(pod.UID)
 				again <- pod
 				return
 			}
