@@ -22,7 +22,8 @@ import (
 )
 
 // bare is a client that does nothing but launch tasks: no ledger, no claims, no reconciliation. It knows beforehand what
-// it is to launch, so its ACCEPTs are the best possible.
+// it is to launch, so its ACCEPTs are the best possible. It asks for offers no more often than the plugin may: each REVIVE
+// is an allocation over all agents, whoever sends it.
 type bare struct {
 	t         *testing.T
 	stream    *mesosapi.Stream
@@ -33,6 +34,36 @@ type bare struct {
 	ctx       context.Context
 	executors map[string]string // by agent
 	executor  taskinfo.Executor
+	revived   time.Time // when the last REVIVE was sent, or is to be
+	latency   time.Duration
+}
+
+// Bounds of the time between two REVIVEs, as in plugins/mesos/session.
+const (
+	reviveAtLeast = 100 * time.Millisecond
+	reviveSlow    = 200 * time.Millisecond
+)
+
+// pause is how long it is until the next REVIVE may be sent.
+func (b *bare) pause() time.Duration {
+	return time.Until(b.revived.Add(max(reviveAtLeast, min(5*b.latency, reviveSlow))))
+}
+
+// revive sends the next REVIVE as soon as it may be.
+func (b *bare) revive() {
+	wait := b.pause()
+	b.revived = time.Now().Add(max(0, wait))
+	b.group.Go(func() error {
+		select {
+		case <-time.After(wait):
+		case <-b.ctx.Done():
+			return nil
+		}
+		if err := b.call(calls.Revive()); err != nil && b.ctx.Err() == nil {
+			return err
+		}
+		return nil
+	})
 }
 
 // startBare subscribes a bare client.
@@ -105,12 +136,16 @@ func (b *bare) call(call *scheduler.Call) error {
 	return b.stream.Call(b.ctx, call)
 }
 
-// launch launches n tasks, at most perAccept with one call, and returns how long it took until all of them ran.
+// launch launches n tasks, at most perAccept with one call, and returns how long it took until all of them ran, from when
+// offers might be asked for.
 func (b *bare) launch(n, perAccept int) time.Duration {
-	begun := time.Now()
-	if err := b.call(calls.Revive()); err != nil {
-		b.t.Fatal(err)
+	select {
+	case <-time.After(b.pause()):
+	case <-b.ctx.Done():
+		b.t.Fatal("the bare client ended")
 	}
+	begun := time.Now()
+	b.revive()
 	launched, running := 0, 0
 	for running < n {
 		var event *scheduler.Event
@@ -132,6 +167,9 @@ func (b *bare) launch(n, perAccept int) time.Duration {
 			}
 		case scheduler.Event_OFFERS:
 			offers := event.Offers.Offers
+			if now := time.Now(); now.After(b.revived) {
+				b.latency = now.Sub(b.revived)
+			}
 			for i := range offers {
 				share := perAccept
 				if left := n - launched; left < perAccept*len(offers) {
@@ -139,13 +177,8 @@ func (b *bare) launch(n, perAccept int) time.Duration {
 				}
 				launched += b.accept(&offers[i], min(share, n-launched), launched < n)
 			}
-			if launched < n {
-				b.group.Go(func() error {
-					if err := b.call(calls.Revive()); err != nil && b.ctx.Err() == nil {
-						return err
-					}
-					return nil
-				})
+			if launched < n && !b.revived.After(time.Now()) {
+				b.revive()
 			}
 		}
 	}
