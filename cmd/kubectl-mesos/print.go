@@ -71,7 +71,7 @@ func stateColour(state string) colour {
 	switch state {
 	case "Running", "subscribed":
 		return good
-	case "Unclear", "Unreachable", "Unheld", "framework removed", "failed over", "unreachable", "ambiguous":
+	case "Unclear", "Unreachable", "Unheld", "framework removed", "failed over", "unreachable", "ambiguous", "failing":
 		return bad
 	case "Claimed", "Launching", "Restored", "Starting", "connecting", "draining":
 		return doubt

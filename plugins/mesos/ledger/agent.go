@@ -23,6 +23,7 @@ type agent struct {
 	tasks              map[string]*Task // with a task id, not terminal
 	executors          map[string]*executorUse
 	trouble            Trouble
+	failing            failing
 	unavailable        Unavailability
 	grew               uint64    // ledger version at which it last had more room
 	gone               bool      // removed from the master; kept while tasks name it
@@ -41,6 +42,8 @@ const (
 	AgentUnreachable Trouble = "unreachable"
 	AgentDraining    Trouble = "draining"
 	AgentAmbiguous   Trouble = "ambiguous"
+	// AgentFailing: launches on the agent failed, although it offers. It gets no new pods for a while.
+	AgentFailing Trouble = "failing"
 )
 
 // Unavailability is a maintenance window; a zero Duration has no end.

@@ -98,6 +98,9 @@ func (l *Ledger) addOffer(o *mesos.Offer, kept *offer, node string, now time.Tim
 	l.setWindow(a, WindowOf(o.Unavailability))
 	if a.trouble == AgentUnreachable || a.trouble == AgentDraining {
 		a.trouble = NoTrouble // an agent that offers is reachable and active
+		if now.Before(a.failing.until) {
+			a.trouble = AgentFailing
+		}
 	}
 	kept.agent = a
 	l.offers[kept.id] = kept

@@ -209,7 +209,7 @@ func (l *Ledger) Expire() {
 	now := l.options.Clock.Now()
 	for id, a := range l.timed {
 		l.expireWindow(a, now)
-		waits := a.unavailable.Duration > 0
+		waits := l.expireFailing(a, now) || a.unavailable.Duration > 0
 		for _, p := range a.pools {
 			switch {
 			case p.until.IsZero():

@@ -88,6 +88,7 @@ const (
 	ReasonUnreachable Reason = "Mesos agent is unreachable"
 	ReasonDraining    Reason = "Mesos agent is draining"
 	ReasonAmbiguous   Reason = "more than one Mesos agent claims to be this node"
+	ReasonFailing     Reason = "launches on this Mesos agent failed, it is tried again later"
 	ReasonMaintenance Reason = "Mesos agent is in a maintenance window, or soon will be"
 )
 
@@ -238,6 +239,8 @@ func (v *View) FitWith(need resources.Need, lead time.Duration, now time.Time, e
 		return ReasonDraining
 	case AgentAmbiguous:
 		return ReasonAmbiguous
+	case AgentFailing:
+		return ReasonFailing
 	}
 	if v.Unavailable.Covers(now, lead) {
 		return ReasonMaintenance

@@ -205,6 +205,9 @@ func (l *Ledger) apply(t *Task, u Update) Effect {
 			id, t.ExecutorID = u.ExecutorID, u.ExecutorID
 		}
 		l.executorSeen(a, id)
+		if t.State == Launching {
+			l.noteSuccess(a)
+		}
 		if t.State == Unreachable && a.trouble == AgentUnreachable {
 			l.setTrouble(a, NoTrouble)
 		}
@@ -248,6 +251,9 @@ func (l *Ledger) end(t *Task, a *agent, s Status) Effect {
 	l.ended.add(t.ID)
 	if a != nil {
 		delete(a.tasks, t.ID)
+		if t.State == Launching && launchFailed(s) {
+			l.noteFailure(a)
+		}
 		if s.Source == mesos.SOURCE_EXECUTOR {
 			l.executorSeen(a, t.ExecutorID)
 		}

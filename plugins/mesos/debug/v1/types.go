@@ -156,7 +156,7 @@ type Agent struct {
 	// Node is the Kubernetes node of the same host; Serves says that its room comes from this agent.
 	Node   string `json:"node"`
 	Serves bool   `json:"serves"`
-	// Trouble is unreachable, draining or ambiguous, empty if there is none; Gone says that the master has removed the agent.
+	// Trouble is unreachable, draining, ambiguous or failing, empty if there is none; Gone says that the master has removed the agent.
 	Trouble string `json:"trouble,omitempty"`
 	Gone    bool   `json:"gone,omitempty"`
 	// MaintenanceStart is the start of its maintenance window, MaintenanceSeconds its length, 0 for one without end.

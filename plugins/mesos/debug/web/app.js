@@ -64,7 +64,7 @@ function amounts(a) {
 }
 
 const colours = {
-  Running: 'good', subscribed: 'good', Unclear: 'bad', Unreachable: 'bad', Unheld: 'bad', unreachable: 'bad', ambiguous: 'bad',
+  Running: 'good', subscribed: 'good', Unclear: 'bad', Unreachable: 'bad', Unheld: 'bad', unreachable: 'bad', ambiguous: 'bad', failing: 'bad',
   'framework removed': 'bad', 'failed over': 'bad', Claimed: 'doubt', Launching: 'doubt', Restored: 'doubt', Starting: 'doubt',
   draining: 'doubt', connecting: 'doubt',
 };
