@@ -134,9 +134,19 @@ func (c *Client) Subscribe(ctx context.Context, tasks []mesos.TaskInfo, updates 
 // Update sends a status update. No error means that the agent took it, not that it keeps it: that is what ACKNOWLEDGED
 // says.
 func (c *Client) Update(ctx context.Context, status mesos.TaskStatus) error {
+	return c.send(ctx, &executor.Call{Type: executor.Call_UPDATE, Update: &executor.Call_Update{Status: status}})
+}
+
+// Message sends data to the framework. No error means that the agent took it; whether the framework gets it nobody says.
+func (c *Client) Message(ctx context.Context, data []byte) error {
+	return c.send(ctx, &executor.Call{Type: executor.Call_MESSAGE, Message: &executor.Call_Message{Data: data}})
+}
+
+// send makes a call that the agent answers with 202.
+func (c *Client) send(ctx context.Context, call *executor.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	resp, err := c.post(ctx, &executor.Call{Type: executor.Call_UPDATE, Update: &executor.Call_Update{Status: status}})
+	resp, err := c.post(ctx, call)
 	if err != nil {
 		return err
 	}
