@@ -618,6 +618,7 @@ func TestC41_ThePodGoesBeforeTheAccept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setUp(t, func(o *Options) { o.Window = time.Second })
+			f.book.Enter("another") // is about to be scheduled, so the window is waited for
 			f.offer("S1")
 			f.claim("p", "S1")
 			done := f.launch("p")
