@@ -547,6 +547,7 @@ func TestCancelTouchesNothing(t *testing.T) {
 					o.Window = time.Hour
 				}
 			})
+			f.book.Enter("another") // is about to be scheduled, so the window is waited for
 			f.offer("S1")
 			f.claim("p", "S1")
 			ctx, cancel := context.WithCancel(f.ctx)
@@ -581,6 +582,7 @@ func TestRunWaitsForWhatIsInFlight(t *testing.T) {
 
 func TestC15_AReservedOfferIsWithdrawn(t *testing.T) {
 	f := setUp(t, func(o *Options) { o.Window = time.Second })
+	f.book.Enter("another") // is about to be scheduled, so the window is waited for
 	offer := f.offer("S1")
 	f.claim("p", "S1")
 	begun := f.clock.Now()
