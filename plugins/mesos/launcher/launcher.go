@@ -270,7 +270,7 @@ func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {
 	}
 	metrics.Accepts.WithLabelValues(outcome).Inc()
 	metrics.BatchTasks.Observe(float64(len(tasks)))
-	logger.V(4).Info("Sent ACCEPT", "agent", b.AgentID, "role", b.Pool.Role, "offers", len(b.OfferIDs), "tasks", len(tasks), "newExecutor", b.NewExecutor, "reserved", len(b.Reserve), "outcome", outcome, "err", err)
+	logger.V(4).Info("Handled a batch of launches", "agent", b.AgentID, "role", b.Pool.Role, "offers", len(b.OfferIDs), "tasks", len(tasks), "newExecutor", b.NewExecutor, "reserved", len(b.Reserve), "outcome", outcome, "err", err)
 }
 
 // Launch launches the task of a pod's claim and waits until the executor has it. It returns the task, or an error of

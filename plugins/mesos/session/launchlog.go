@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
@@ -111,6 +112,7 @@ func (l *LaunchLog) Run(ctx context.Context) error {
 	timer := l.Clock.NewTimer(pace)
 	defer timer.Stop()
 	var next time.Time
+	var problem string // that was logged last
 	for {
 		var waiting []chan error
 		select {
@@ -134,6 +136,13 @@ func (l *LaunchLog) Run(ctx context.Context) error {
 		}
 		next = l.Clock.Now().Add(pace)
 		err := l.write(ctx)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			problem = ""
+		case err.Error() != problem: // it is tried again many times a second
+			problem = err.Error()
+			klog.FromContext(ctx).Error(err, "Nothing is launched until launches can be put on record", "configMap", klog.KRef(l.Namespace, l.Name))
+		}
 		for _, r := range waiting {
 			r <- err
 		}
