@@ -333,8 +333,13 @@ func TestBindWithoutTheLease(t *testing.T) {
 		ctx, cancel := context.WithCancel(w.ctx)
 		ended := make(chan *fwk.Status)
 		go func() { ended <- w.Bind(ctx, nil, pod, "n") }()
-		<-asked
-		<-asked
+		for range 2 {
+			select {
+			case <-asked:
+			case <-time.After(20 * time.Second):
+				t.Fatal("the lease is not asked for")
+			}
+		}
 		cancel() // the process ends with its lease
 		if status := <-ended; status.IsSuccess() {
 			t.Error("bound")
