@@ -127,6 +127,13 @@ func TestCheck(t *testing.T) {
 			t.Removed = true
 			return t
 		}(), task1()}, agents: known{registered: map[string]bool{"S1": true}}},
+		{name: "one task of two never reached its agent, which came back without it and died later", tasks: []mesossim.Task{func() mesossim.Task {
+			t := taskOf("u.0", change{0.5, mesos.TASK_STAGING, ""})
+			t.Lost = second(0.9)
+			return t
+		}(), task1()}, incidents: []incident{{at: second(0.7), newMaster: true}, {at: second(6), agentID: "S1", dead: true}}},
+		{name: "one task of two may have reached its agent, which died later", want: []string{"I2"}, tasks: []mesossim.Task{
+			taskOf("u.0", change{0.5, mesos.TASK_STAGING, ""}), task1()}, incidents: []incident{{at: second(6), agentID: "S1", dead: true}}},
 		{name: "one task of two may still live on an agent that is away", want: []string{"I2"}, tasks: []mesossim.Task{
 			taskOf("u.0", change{0.5, mesos.TASK_STAGING, ""}, change{0.8, mesos.TASK_UNREACHABLE, byMaster}), task1()}},
 		{name: "bound with no task", want: []string{"I2"}, tasks: nil},

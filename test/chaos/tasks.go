@@ -59,6 +59,9 @@ func lives(tasks []mesossim.Task, incidents []incident, agents known) []life {
 		if at, ok := died[t.AgentID]; ok && at.After(l.from) && (l.alive() || at.Before(l.to)) {
 			l.to = at
 		}
+		if !t.Lost.IsZero() && t.Lost.After(l.from) && (l.alive() || t.Lost.Before(l.to)) {
+			l.to = t.Lost
+		}
 		if l.alive() && agents.tasks[t.ID] == "" && len(t.History) > 0 {
 			last := t.History[len(t.History)-1]
 			if t.State == mesos.TASK_UNREACHABLE && t.Removed && agents.registered[t.AgentID] {

@@ -95,7 +95,7 @@ func (a *agent) forgetFramework(f *agentFramework) {
 
 // wipe forgets everything, as an agent with an empty work folder has.
 func (a *agent) wipe() {
-	a.c.records.lose(a.id, func(streamKey) bool { return false })
+	a.c.records.lose(a.c, a.id, func(streamKey) bool { return false })
 	for _, f := range a.sortedFrameworks() {
 		a.forgetFramework(f)
 	}

@@ -4,6 +4,7 @@ package mesossim
 
 import (
 	"maps"
+	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
@@ -65,7 +66,7 @@ func (r *records) record(c *Cluster, framework string, info *mesos.TaskInfo) *ta
 func (r *records) launched(c *Cluster, t *task, v *agentView) *taskRecord {
 	rec := r.record(c, t.framework.id, t.info)
 	rec.info, rec.agent, rec.agentID, rec.executor, rec.resources = t.info, v.agent.name, v.id, t.executorID, t.resources
-	rec.task.Launched, rec.task.State, rec.task.Removed, rec.task.Lost = c.now(), mesos.TASK_STAGING, false, false
+	rec.task.Launched, rec.task.State, rec.task.Removed, rec.task.Lost = c.now(), mesos.TASK_STAGING, false, time.Time{}
 	r.onAgent[v.id] = append(r.onAgent[v.id], rec)
 	r.counters.TasksLaunched++
 	rec.append(c, Transition{State: mesos.TASK_STAGING})
@@ -79,12 +80,12 @@ func (r *records) readmitted(c *Cluster, t *task, v *agentView) *taskRecord {
 	if rec.task.Launched.IsZero() {
 		rec.task.Launched = c.now()
 	}
-	rec.task.State, rec.task.Removed, rec.task.Lost = t.state, false, false
+	rec.task.State, rec.task.Removed, rec.task.Lost = t.state, false, time.Time{}
 	return rec
 }
 
 // lose notes that of the tasks that were launched on an agent only those still exist that are known.
-func (r *records) lose(agentID string, known func(streamKey) bool) {
+func (r *records) lose(c *Cluster, agentID string, known func(streamKey) bool) {
 	var rest []*taskRecord
 	for _, rec := range r.onAgent[agentID] {
 		if rec.agentID != agentID || !rec.task.Live() {
@@ -93,7 +94,7 @@ func (r *records) lose(agentID string, known func(streamKey) bool) {
 		if known(streamKey{rec.framework, rec.info.TaskID.Value}) {
 			rest = append(rest, rec)
 		} else {
-			rec.task.Lost = true
+			rec.task.Lost = c.now()
 		}
 	}
 	r.onAgent[agentID] = rest

@@ -84,7 +84,7 @@ func (m *master) reregisterAgent(a *agent) {
 	m.readmit(v, a.report(), recovered, text)
 	m.alloc.addAgent(v)
 	m.welcome(v)
-	m.toAgent(v, func(a *agent) { a.c.records.lose(a.id, a.knows) }) // behind every launch that is still on its way
+	m.toAgent(v, func(a *agent) { a.c.records.lose(a.c, a.id, a.knows) }) // behind every launch that is still on its way
 	m.notifyAgentAdded(v)
 	for _, t := range sortedViewTasks(v) {
 		m.notifyTaskAdded(t)

@@ -31,9 +31,9 @@ type Task struct {
 	State mesos.TaskState
 	// Removed says that the task is no longer in the master's table: its end was acknowledged, or its agent or framework is gone.
 	Removed bool
-	// Lost says that neither a master nor an agent knows the task: its launch got lost, and then the master that had sent it
-	// ended; or the agent's work folder was wiped.
-	Lost      bool
+	// Lost is when it was clear that neither a master nor an agent knows the task: its launch got lost, and then the master
+	// that had sent it ended; or the agent's work folder was wiped. It is zero while somebody may know it.
+	Lost      time.Time
 	Resources Amounts
 	// Limits are TaskInfo.limits by the name of the resource; a limit may be infinite.
 	Limits map[string]float64
@@ -46,7 +46,7 @@ type Task struct {
 }
 
 // Live says whether the task may still run: it was launched, has not ended, and somebody knows it.
-func (t Task) Live() bool { return !t.Launched.IsZero() && !terminal(t.State) && !t.Lost }
+func (t Task) Live() bool { return !t.Launched.IsZero() && !terminal(t.State) && t.Lost.IsZero() }
 
 // A Transition is one state that a task took.
 type Transition struct {
