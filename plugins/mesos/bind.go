@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,7 +15,6 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -77,23 +77,21 @@ func (m *Mesos) launch(ctx context.Context, pod *v1.Pod) (ledger.Task, error) {
 }
 
 // annotationsFit checks before anything is launched that the annotations of the Binding will be good ones: the API server
-// merges them unchecked, and a bad one breaks every later update of the pod's status.
+// merges them unchecked, and a bad one breaks every later update of the pod's status. What the pod has was checked when it was
+// written, and our keys are fixed, so that only the size of all together is in question.
 func annotationsFit(pod *v1.Pod, claimed ledger.Task) error {
-	all := map[string]string{}
-	for k, v := range pod.Annotations {
-		all[k] = v
-	}
 	// The ids are not known yet; 255 bytes are the most that Mesos allows for one.
-	longest := make([]byte, 255)
-	for i := range longest {
-		longest[i] = 'x'
+	claimed.ID, claimed.ExecutorID = longestID, longestID
+	all := lifecycle.Annotations(claimed, longestID)
+	for k, v := range pod.Annotations {
+		if _, ours := all[k]; !ours {
+			all[k] = v
+		}
 	}
-	claimed.ID, claimed.ExecutorID = string(longest), string(longest)
-	for k, v := range lifecycle.Annotations(claimed, string(longest)) {
-		all[k] = v
-	}
-	return apivalidation.ValidateAnnotations(all, field.NewPath("metadata", "annotations")).ToAggregate()
+	return apivalidation.ValidateAnnotationsSize(all)
 }
+
+var longestID = strings.Repeat("x", 255)
 
 // errNotOurs says that a pod certainly will not run on the node with the task.
 var errNotOurs = errors.New("the pod cannot be bound")

@@ -58,7 +58,8 @@ type core struct {
 	stop     func()
 	woken    chan *v1.Pod   // pods that the economy wakes
 	ended    chan types.UID // if set, hears of pods whose tasks have ended
-	next     int            // where the search for an agent goes on
+	next     int            // where the search for an agent begins
+	placed   int            // how many pods in a row were placed there
 	nodes    []string
 }
 
@@ -138,29 +139,37 @@ func barePod(i int) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i))}}
 }
 
-// place does for one pod what PreFilter, Filter and Reserve do: it takes a snapshot, looks for an agent that fits, preferably
-// one that can launch at once, from where the last search ended and no further than needed, and claims its room.
+// place does for one pod what PreFilter, Filter, Score and Reserve do: it takes a snapshot, looks for an agent that fits,
+// preferably one that can launch at once, and claims its room. Like Score it stays with an agent on which a batch is open, here
+// until that is full, and loads agents evenly; it searches no further than needed.
 func (c *core) place(pod *v1.Pod, need resources.Need) bool {
 	snapshot, now := c.book.Wait(pod, need, 0), time.Now()
-	fits := ""
+	if c.placed == perAccept {
+		c.next, c.placed = c.next+1, 0
+	}
+	fits := -1
 	for i := range c.nodes {
-		node := c.nodes[(c.next+i)%len(c.nodes)]
-		v := snapshot.Node(node)
+		v := snapshot.Node(c.nodes[(c.next+i)%len(c.nodes)])
 		if v.Fit(need, 0, now) != ledger.Fits {
 			continue
 		}
-		if v.Ready(need) {
-			fits, c.next = node, c.next+i+1
-			break
-		}
-		if fits == "" {
-			fits = node
+		if ready := v.Ready(need); fits < 0 || ready {
+			if fits = c.next + i; ready {
+				break
+			}
 		}
 		if i >= 500 { // kube-scheduler does not look at all nodes of a large cluster either
 			break
 		}
 	}
-	return fits != "" && c.book.Claim(ledger.Pod{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}, need, fits) == nil
+	if fits < 0 {
+		return false
+	}
+	if fits != c.next {
+		c.next, c.placed = fits, 0
+	}
+	c.placed++
+	return c.book.Claim(ledger.Pod{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}, need, c.nodes[fits%len(c.nodes)]) == nil
 }
 
 // launchAll places and launches pods, like kube-scheduler: placing one after the other, launching each in a goroutine of

@@ -85,8 +85,11 @@ type claim struct {
 	uid types.UID
 }
 
-// maxSending bounds the ACCEPTs in flight.
-const maxSending = 32
+// maxSending bounds the ACCEPTs in flight, maxReady the claims that have yet to be put into their queues.
+const (
+	maxSending = 32
+	maxReady   = 256
+)
 
 // again is the pause before a batch that was not processed is tried again.
 const again = 100 * time.Millisecond
@@ -95,7 +98,7 @@ const again = 100 * time.Millisecond
 func New(options Options, book *ledger.Ledger, m Mesos, record Record) *Launcher {
 	return &Launcher{
 		options: options, ledger: book, mesos: m, record: record,
-		ready: make(chan claim), kick: make(chan struct{}, 1), sending: semaphore.NewWeighted(maxSending),
+		ready: make(chan claim, maxReady), kick: make(chan struct{}, 1), sending: semaphore.NewWeighted(maxSending),
 	}
 }
 
@@ -202,10 +205,10 @@ func (f *forming) wakeAt(at, now time.Time) {
 	}
 }
 
-// form launches what can be launched of a queue whose batch is closed. It returns when to look at it again; zero if that is
-// when something happens.
+// form launches what can be launched of a queue whose batch is closed: it is full, its window is over, or nothing more is to be
+// expected. It returns when to look at it again; zero if that is when something happens.
 func (f *forming) form(ctx context.Context, key agentPool, q *queue, now time.Time) (again time.Time) {
-	if q.closes.After(now) && !f.ledger.Quiet(key.agent, key.pool, len(q.uids)) {
+	if q.closes.After(now) && len(q.uids) < f.options.MaxTasks && !f.ledger.Quiet(key.agent, key.pool, len(q.uids)) {
 		return q.closes
 	}
 	for len(q.uids) > 0 {
@@ -277,15 +280,15 @@ func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {
 // kind ErrLaunch, or the context's. After an error the caller releases the claim; whether a KILL is needed is in the
 // ledger.
 func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, error) {
-	deadline := l.options.Clock.NewTimer(l.options.Timeout)
-	defer deadline.Stop()
+	deadline := l.options.Clock.Now().Add(l.options.Timeout)
 	// Thousands may wait here at once, so each looks again only when its claim may have been without an offer for too long.
-	poll := l.options.Clock.NewTimer(l.options.Backing)
-	defer poll.Stop()
+	timer := l.options.Clock.NewTimer(l.options.Timeout)
+	defer timer.Stop()
 	retries, refusals := 0, 0
 	queued := false
 	for {
 		t, changed, ok := l.ledger.Watch(uid)
+		wait := deadline.Sub(l.options.Clock.Now())
 		if t.Refusals > refusals {
 			refusals, queued = t.Refusals, false // the batch that it was in is gone
 		}
@@ -306,14 +309,14 @@ func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, erro
 			queued = false
 			continue
 		case t.State == ledger.Claimed:
-			wait := l.options.Backing
+			backing := l.options.Backing
 			if since, short := l.ledger.Short(uid); short && !t.Bound {
-				wait -= l.options.Clock.Now().Sub(since)
-				if wait <= 0 || !t.RescindedAt.IsZero() {
+				backing -= l.options.Clock.Now().Sub(since)
+				if backing <= 0 || !t.RescindedAt.IsZero() {
 					return t, fmt.Errorf("%w: the Mesos offer that the pod was reserved on is gone", ErrLaunch)
 				}
 			}
-			poll.Reset(wait)
+			wait = min(wait, backing)
 			if !queued {
 				if t.Attempts > 0 || retries > 0 { // tried before: not at the speed of failure
 					if err := l.pause(ctx); err != nil {
@@ -326,19 +329,18 @@ func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, erro
 				case <-ctx.Done():
 					return t, ctx.Err()
 				}
-				continue
 			}
 		default:
 			queued = false // launched; should it become a claim again it has to be queued again
 		}
+		if wait <= 0 {
+			return t, fmt.Errorf("%w: no status of the task came within %s (it is %s)", ErrLaunch, l.options.Timeout, t.State)
+		}
+		timer.Reset(wait)
 		select {
 		case <-changed:
-		case <-poll.C():
-			if t.State == ledger.Claimed {
-				queued = false // the launcher drops what was not a claim for a moment
-			}
-		case <-deadline.C():
-			return t, fmt.Errorf("%w: no status of the task came within %s (it is %s)", ErrLaunch, l.options.Timeout, t.State)
+		case <-timer.C():
+			queued = false // the launcher drops what was not a claim for a moment
 		case <-ctx.Done():
 			return t, ctx.Err()
 		}

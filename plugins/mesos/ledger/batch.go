@@ -215,6 +215,7 @@ func (l *Ledger) consume(a *agent, offers []*offer, b *Batch, rest resources.Off
 	p := a.pool(b.Pool)
 	b.pool = p
 	p.sending++
+	l.sending++
 	p.expected.Join(rest)
 	p.until = now.Add(l.options.ReturnTime)
 	l.timed[a.id] = a
@@ -224,11 +225,23 @@ func (l *Ledger) consume(a *agent, offers []*offer, b *Batch, rest resources.Off
 	l.touch(a)
 }
 
+func (l *Ledger) answered(b *Batch) {
+	b.pool.sending--
+	l.sending--
+}
+
+// Sending returns the number of batches whose ACCEPT has no answer yet.
+func (l *Ledger) Sending() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sending
+}
+
 // Sent notes that a batch's ACCEPT was answered: the master has processed it. From now on the rest of its offers is expected.
 func (l *Ledger) Sent(b *Batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b.pool.sending--
+	l.answered(b)
 	b.pool.sent = l.options.Clock.Now()
 	if !b.pool.expected.Empty() {
 		b.pool.until = b.pool.sent.Add(l.options.ReturnTime)
@@ -245,7 +258,7 @@ func (l *Ledger) Sent(b *Batch) {
 func (l *Ledger) NotSent(b *Batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b.pool.sending--
+	l.answered(b)
 	for i := range b.Launches {
 		t := l.tasks[b.Launches[i].Task.ID]
 		if t == nil || t.State != Launching {
@@ -289,7 +302,7 @@ func (l *Ledger) Freed() []Change {
 func (l *Ledger) Unclear(b *Batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b.pool.sending--
+	l.answered(b)
 	for i := range b.Launches {
 		if t := l.tasks[b.Launches[i].Task.ID]; t != nil && t.State == Launching {
 			l.move(t, Unclear)

@@ -53,7 +53,6 @@ func (l *Ledger) claim(pod Pod, need resources.Need, node string, tentative bool
 }
 
 func (l *Ledger) add(t *Task, a *agent) {
-	t.watch = make(chan struct{})
 	t.ChangedAt = l.options.Clock.Now()
 	l.pods[t.UID] = t
 	l.count(t, +1)

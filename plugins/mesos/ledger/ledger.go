@@ -64,6 +64,7 @@ type Ledger struct {
 	entered        map[types.UID]time.Time // pods in the scheduling queue that have yet to be tried, and since when
 	trying         types.UID               // the pod whose scheduling cycle was the last to begin
 	attempt        int64
+	sending        int // batches whose ACCEPT has no answer yet
 	fates          Fates
 	holder         atomic.Pointer[resources.Holder]
 	reserved       map[hold]struct{} // see Held

@@ -97,7 +97,7 @@ type Task struct {
 	// accepted says that the master has processed the ACCEPT, or can no longer do so: its word on the task counts.
 	accepted bool
 	killSent time.Time
-	watch    chan struct{}
+	watch    chan struct{} // closed when the record changes; nil while nobody waits for that
 	// tentative says that the claim only tries whether a gang fits: see Try.
 	tentative bool
 }
@@ -125,8 +125,10 @@ func (s Status) String() string {
 
 // changed wakes those who wait for the task.
 func (t *Task) changed() {
-	close(t.watch)
-	t.watch = make(chan struct{})
+	if t.watch != nil {
+		close(t.watch)
+		t.watch = nil
+	}
 }
 
 // move changes the state of a task and keeps the charge on its pool in step.
@@ -263,6 +265,9 @@ func (l *Ledger) Watch(uid types.UID) (Task, <-chan struct{}, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t := l.pods[uid]; t != nil {
+		if t.watch == nil {
+			t.watch = make(chan struct{})
+		}
 		return *t, t.watch, true
 	}
 	return Task{}, nil, false

@@ -44,6 +44,8 @@ const (
 	probeFraction   = 2                      // for agents that may come back: after so much of the time for which they have been away, ...
 	probeAtLeast    = time.Second            // ... between two REVIVEs at least, ...
 	probeAtMost     = time.Minute            // ... and at most
+	revivePatience  = 100 * time.Millisecond // how much longer a REVIVE waits for ACCEPTs whose rest it is to bring back, ...
+	revivePart      = 4                      // if they are for so great a part of the agents: a fourth
 	reviveAnswer    = time.Second            // how long a pod may be held back for the answer to a REVIVE
 	allocation      = 2 * time.Second        // after which a REVIVE without offers means that there is nothing
 	wokenPause      = time.Second            // before a pod is woken again for the same room
@@ -210,6 +212,8 @@ func (s *Session) Unknown(role string) bool {
 func (e *economy) run(ctx context.Context) error {
 	ticker := e.options.Clock.NewTicker(tick)
 	defer ticker.Stop()
+	revival := e.options.Clock.NewTimer(time.Hour)
+	defer revival.Stop()
 	var notBefore time.Time
 	for {
 		least := time.Duration(0)
@@ -217,14 +221,18 @@ func (e *economy) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C():
+		case <-revival.C():
 		case <-e.wake:
 			least = time.Millisecond // offers often come in several events; one round serves them all
 		}
 		if pause := max(least, notBefore.Sub(e.options.Clock.Now())); pause > 0 && !e.sleep(ctx, pause) {
 			return nil
 		}
-		worked := e.round(ctx)
+		worked, revive := e.round(ctx)
 		now := e.options.Clock.Now()
+		if !revive.IsZero() {
+			revival.Reset(max(0, revive.Sub(now)))
+		}
 		if saved := now.Add(-roundBurst * roundGap); notBefore.Before(saved) {
 			notBefore = saved
 		}
@@ -232,8 +240,9 @@ func (e *economy) run(ctx context.Context) error {
 	}
 }
 
-// round looks at offers and waiting pods once. It returns for how long it has worked, without the calls that it waited for.
-func (e *economy) round(ctx context.Context) (worked time.Duration) {
+// round looks at offers and waiting pods once. It returns for how long it has worked, without the calls that it waited for, and
+// when a REVIVE is due that had to wait, zero if there is none.
+func (e *economy) round(ctx context.Context) (worked time.Duration, revive time.Time) {
 	// What is being tried at this moment needs nothing; should it fail, the next round sees it.
 	queue, waiting := e.ledger.Idlers()
 	now := e.options.Clock.Now()
@@ -242,7 +251,7 @@ func (e *economy) round(ctx context.Context) (worked time.Duration) {
 		e.report(waiting)
 	}
 	if e.stream.Load() == nil {
-		return 0
+		return 0, revive
 	}
 	kinds := e.kinds(queue, now)
 
@@ -274,9 +283,12 @@ func (e *economy) round(ctx context.Context) (worked time.Duration) {
 	e.declineRefused(ctx)
 	for _, role := range e.options.Roles {
 		since, waits := hungry[role]
-		e.serveRole(ctx, role, waits, since, short[role], parted[role], useful, now)
+		due := e.serveRole(ctx, role, waits, since, short[role], parted[role], useful, now)
+		if revive.IsZero() || !due.IsZero() && due.Before(revive) {
+			revive = due
+		}
 	}
-	return worked
+	return worked, revive
 }
 
 // wakeUp wakes the pods that the room on offer can hold and that have not been tried with it, in priority order, each
@@ -359,19 +371,27 @@ func (r *roleState) probes(parted, now time.Time) bool {
 	return r.suppressed && !parted.IsZero() && now.Sub(r.revived) >= min(probeAtMost, max(probeAtLeast, now.Sub(parted)/probeFraction))
 }
 
-// serveRole holds, declines and asks for the offers of one role.
-func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since time.Time, short bool, parted time.Time, useful map[string]bool, now time.Time) {
+// serveRole holds, declines and asks for the offers of one role. If a REVIVE has to wait, it returns until when.
+func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since time.Time, short bool, parted time.Time, useful map[string]bool, now time.Time) (due time.Time) {
+	sending := e.ledger.Sending()
 	e.mu.Lock()
 	r := e.roles[role]
 	probe := r.probes(parted, now)
 	if hungry || short || probe {
 		r.active = now
 	}
-	agents := time.Duration(e.ledger.AgentCount())
-	gap := max(reviveAtLeast, min(5*r.latency, reviveSlow), revivePerAgents*agents/1000)
+	agents := e.ledger.AgentCount()
+	gap := max(reviveAtLeast, min(5*r.latency, reviveSlow), revivePerAgents*time.Duration(agents)/1000)
 	cause := r.suppressed || since.After(r.revived) || r.accepted.After(r.revived) || now.Sub(r.revived) >= reviveRepeat && !r.answered.After(r.revived)
 	// What stands behind claims has to come back in any case; for pods that wait, what is held may be enough.
-	revive := (hungry || short || probe) && cause && now.Sub(r.revived) >= gap
+	revive := (hungry || short || probe) && cause
+	if next := r.revived.Add(gap); revive && now.Before(next) {
+		revive, due = false, next
+	} else if revive && sending*revivePart >= agents && sending > 0 && now.Before(next.Add(revivePatience)) {
+		// Where a few agents take all pods, REVIVEs would bring back one agent now and one then. That the ACCEPTs are answered
+		// wakes the next round.
+		revive, due = false, next.Add(revivePatience)
+	}
 	certainly := r.suppressed || short
 	idle := now.Sub(r.active) >= e.options.Economy.IdleAfter
 	suppress := idle && !r.suppressed && !e.ledger.Held(role) // what is reserved has to be offered to be given back
@@ -387,7 +407,7 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 	if revive {
 		if err := e.call(ctx, calls.ReviveWith([]string{role})); err != nil {
 			logger.V(2).Info("REVIVE failed; it will be repeated", "role", role, "err", err)
-			return
+			return due
 		}
 		metrics.Revives.WithLabelValues().Inc()
 		e.mu.Lock()
@@ -401,7 +421,7 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 		}
 		e.mu.Unlock()
 		metrics.Suppressed.WithLabelValues(role).Set(0)
-		return
+		return due
 	}
 	if look {
 		e.mu.Lock()
@@ -412,13 +432,14 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 	if suppress {
 		if err := e.call(ctx, calls.SuppressWith([]string{role})); err != nil {
 			logger.V(2).Info("SUPPRESS failed; it will be repeated", "role", role, "err", err)
-			return
+			return due
 		}
 		e.mu.Lock()
 		r.suppressed = true
 		e.mu.Unlock()
 		metrics.Suppressed.WithLabelValues(role).Set(1)
 	}
+	return due
 }
 
 // decline gives back what is no use.

@@ -389,7 +389,9 @@ func (s *Session) handle(ctx context.Context, event *scheduler.Event) error {
 func (s *Session) update(ctx context.Context, status *mesos.TaskStatus) {
 	u := ledger.UpdateOf(status)
 	change := s.ledger.Apply(u)
-	klog.FromContext(ctx).V(4).Info("Task update", "task", u.TaskID, "status", u.Status, "effect", change.Effect, "acknowledge", len(status.UUID) > 0)
+	if logger := klog.FromContext(ctx).V(4); logger.Enabled() { // there are thousands a second
+		logger.Info("Task update", "task", u.TaskID, "status", u.Status, "effect", change.Effect, "acknowledge", len(status.UUID) > 0)
+	}
 	metrics.Updates.WithLabelValues(u.State.String()).Inc()
 	// Applied: from here on the update may be acknowledged, also a repeat and one of a task long forgotten.
 	if len(status.UUID) > 0 && status.AgentID != nil {
