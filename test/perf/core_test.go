@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -221,6 +222,7 @@ func (c *core) launchAll(t *testing.T, pods []*v1.Pod) {
 				close(done)
 			}
 		}()
+		runtime.Gosched() // kube-scheduler's loop gives way at each of its locks
 	}
 	launches.Wait()
 	if n := failed.Load(); n > 0 {

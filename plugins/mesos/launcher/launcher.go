@@ -43,7 +43,7 @@ type Record interface {
 type Options struct {
 	Clock    clock.WithTicker
 	Executor taskinfo.Executor
-	// Window is how long a batch gathers claims after its first one.
+	// Window is how long a batch waits for another claim after its latest one; after four times as long it waits for none.
 	Window time.Duration
 	// MaxTasks is the most tasks of one ACCEPT.
 	MaxTasks int
@@ -113,11 +113,14 @@ func (l *Launcher) Kick() {
 // queue is the claims of one pool that are ready, and when its batch closes. While offers are awaited it may become long, so
 // nothing is done to all of it for each claim that comes.
 type queue struct {
-	uids   []types.UID
-	in     map[types.UID]struct{}
-	closes time.Time
-	pruned time.Time
+	uids           []types.UID
+	in             map[types.UID]struct{}
+	opened, closes time.Time
+	pruned         time.Time
 }
+
+// maxWindows is how many windows a batch stays open at most.
+const maxWindows = 4
 
 func (q *queue) add(uid types.UID) {
 	if _, ok := q.in[uid]; !ok { // who waits for long asks again
@@ -181,8 +184,10 @@ func (f *forming) add(ctx context.Context, c claim) {
 	now := f.options.Clock.Now()
 	q := f.queues[c.agentPool]
 	if q == nil {
-		q = &queue{closes: now.Add(f.options.Window), in: map[types.UID]struct{}{}}
+		q = &queue{opened: now, closes: now.Add(f.options.Window), in: map[types.UID]struct{}{}}
 		f.queues[c.agentPool] = q
+	} else if q.closes.After(now) {
+		q.closes = now.Add(min(f.options.Window, q.opened.Add(maxWindows*f.options.Window).Sub(now)))
 	}
 	q.add(c.uid)
 	f.wakeAt(f.form(ctx, c.agentPool, q, now), now)

@@ -371,6 +371,51 @@ func TestMaxTasksOfABatch(t *testing.T) {
 	}
 }
 
+func TestWhenABatchCloses(t *testing.T) {
+	const window, claims = 100 * time.Millisecond, 6
+	for _, c := range []struct {
+		name     string
+		every    time.Duration // between two claims
+		maxTasks int
+		tasks    int           // in the first ACCEPT
+		after    time.Duration // when it is sent
+	}{
+		{"one window after its only claim", time.Hour, 100, 1, window},
+		{"four windows after its first claim", 90 * time.Millisecond, 100, 5, 4 * window},
+		{"when it is full", 50 * time.Millisecond, 3, 3, 100 * time.Millisecond},
+		{"one window after its latest claim", 10 * time.Millisecond, 100, claims, 50*time.Millisecond + window},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := setUp(t, func(o *Options) { o.Window, o.MaxTasks = window, c.maxTasks })
+			f.book.Enter("another") // is about to be scheduled, so that the window is waited for
+			f.offer("S1")
+			batches := forming{Launcher: f.Launcher, queues: map[agentPool]*queue{}, timer: f.clock.NewTimer(time.Hour)}
+			key := agentPool{"S1", ledger.PoolKey{Role: role}}
+			begun := f.clock.Now()
+			for i := 0; ; f.clock.Step(10 * time.Millisecond) {
+				for ; i < claims && f.clock.Since(begun) >= time.Duration(i)*c.every; i++ {
+					uid := fmt.Sprintf("p%d", i)
+					f.claim(uid, "S1")
+					batches.add(f.ctx, claim{key, types.UID(uid)})
+				}
+				select {
+				case <-batches.timer.C():
+					batches.all(f.ctx)
+				default:
+				}
+				if took := f.clock.Since(begun); took > c.after {
+					t.Fatalf("no ACCEPT after %v", took)
+				} else if f.book.Sending() > 0 {
+					if a := <-f.mesos.accepts; len(a.tasks) != c.tasks || took != c.after {
+						t.Errorf("%d tasks after %v, want %d after %v", len(a.tasks), took, c.tasks, c.after)
+					}
+					break
+				}
+			}
+		})
+	}
+}
+
 // Defect 7 of the 2015 system, and the pace of a launch that cannot be sent.
 func TestRefusedAcceptIsRepeatedAtAPace(t *testing.T) {
 	f := setUp(t)

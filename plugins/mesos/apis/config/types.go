@@ -50,8 +50,8 @@ type MesosArgs struct {
 	// LaunchRetries is how often a launch that Mesos refused because its offers were gone is repeated on fresh offers of the
 	// same agent before the pod goes back to the queue. Defaults to 3; 0 means never.
 	LaunchRetries int32
-	// BatchWindow is how long claims on one agent are gathered for one ACCEPT, counted from the first. Defaults to 5ms; 0
-	// means that each is sent alone; at most 1s.
+	// BatchWindow is how long an ACCEPT waits for another claim on its agent, counted from the latest; four times as long after
+	// the first it waits no more. Defaults to 5ms; 0 means that each is sent alone; at most 1s.
 	BatchWindow metav1.Duration
 	// MaxBatchTasks is how many tasks one ACCEPT launches at most. Defaults to 100: agents take 10 to 100 in one best.
 	MaxBatchTasks int32

@@ -63,8 +63,8 @@ type MesosArgs struct {
 	// same agent before the pod goes back to the queue. Defaults to 3; 0 means never.
 	// +optional
 	LaunchRetries *int32 `json:"launchRetries,omitempty"`
-	// BatchWindow is how long claims on one agent are gathered for one ACCEPT, counted from the first. Defaults to 5ms; 0
-	// means that each is sent alone; at most 1s.
+	// BatchWindow is how long an ACCEPT waits for another claim on its agent, counted from the latest; four times as long after
+	// the first it waits no more. Defaults to 5ms; 0 means that each is sent alone; at most 1s.
 	// +optional
 	BatchWindow *metav1.Duration `json:"batchWindow,omitempty"`
 	// MaxBatchTasks is how many tasks one ACCEPT launches at most. Defaults to 100: agents take 10 to 100 in one best.
