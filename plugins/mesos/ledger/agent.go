@@ -31,6 +31,7 @@ type agent struct {
 	most, total        resources.Amounts
 	offeredPorts       resources.PortSet // last
 	info               *AgentInfo        // as Agents told of it last; nil if it has changed since
+	dirty              bool              // it has changed since the last snapshot
 }
 
 // Trouble says why an agent gets no new tasks.

@@ -53,9 +53,10 @@ func (l *Ledger) Batch(agentID string, key PoolKey, ready []types.UID, limit int
 	if p.executor.phase == executorLaunching {
 		return nil
 	}
-	room := p.offered.Clone()
+	room := p.offered
 	b := &Batch{AgentID: a.id, Node: a.node, Pool: key, subscription: l.subscription}
 	if p.executor.phase == noExecutor {
+		room = room.Clone()
 		held, kind, err := room.TakeExecutor(l.options.Executor.Amounts)
 		if err != nil {
 			return nil

@@ -71,7 +71,7 @@ type Ledger struct {
 
 	heed     map[types.UID]*Task // see heeded
 	timed    map[string]*agent   // those that time alone changes something for: rests of offers to come, windows to end
-	dirty    map[string]*agent
+	dirty    []*agent            // those that have changed since the last snapshot
 	snapshot atomic.Pointer[Snapshot]
 }
 
@@ -104,7 +104,6 @@ func New(options Options) *Ledger {
 		reserved:       map[hold]struct{}{},
 		heed:           map[types.UID]*Task{},
 		timed:          map[string]*agent{},
-		dirty:          map[string]*agent{},
 	}
 	l.snapshot.Store(emptySnapshot)
 	return l
@@ -165,7 +164,10 @@ func (l *Ledger) Subscription() int {
 
 // touch notes that an agent has changed.
 func (l *Ledger) touch(a *agent) {
-	l.dirty[a.id] = a
+	if !a.dirty {
+		a.dirty = true
+		l.dirty = append(l.dirty, a)
+	}
 	a.info = nil
 }
 

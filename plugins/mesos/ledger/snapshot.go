@@ -106,13 +106,11 @@ func (l *Ledger) snapshotNow() *Snapshot {
 	}
 	now := l.options.Clock.Now()
 	next := &Snapshot{Version: l.version, Connected: l.connected, index: old.index, chunks: slices.Clone(old.chunks), floors: slices.Clone(old.floors), grown: old.grown}
-	copied := map[int32]bool{}
-	nodes := map[string]bool{}
+	copied := make([]bool, len(next.chunks), len(next.chunks)+1)
 	ownIndex := false
-	for _, a := range l.dirty {
-		nodes[a.node] = true
-	}
-	for node := range nodes {
+	for _, changed := range l.dirty {
+		changed.dirty = false
+		node := changed.node
 		at, known := next.index[node]
 		a := l.current(node)
 		if !known {
@@ -123,7 +121,9 @@ func (l *Ledger) snapshotNow() *Snapshot {
 				next.index, ownIndex = maps.Clone(next.index), true
 				next.grown++
 			}
-			at = next.place(node)
+			if at = next.place(node); len(copied) < len(next.chunks) {
+				copied = append(copied, false)
+			}
 		}
 		c := at / chunkSize
 		if !copied[c] {
@@ -137,9 +137,12 @@ func (l *Ledger) snapshotNow() *Snapshot {
 		next.chunks[c].set(at%chunkSize, v)
 	}
 	for c := range copied {
-		next.floors[c] = floorOf(next.chunks[c])
+		if copied[c] {
+			next.floors[c] = floorOf(next.chunks[c])
+		}
 	}
-	clear(l.dirty)
+	clear(l.dirty) // it must keep no agent
+	l.dirty = l.dirty[:0]
 	l.snapshot.Store(next)
 	return next
 }
