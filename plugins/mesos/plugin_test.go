@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -358,7 +359,9 @@ func TestBindBeforeAnythingIsLaunched(t *testing.T) {
 		want   string
 	}{
 		{"no claim", func(w *world, pod *v1.Pod) { w.Unreserve(w.ctx, nil, pod, "n") }, "claim"},
-		{"annotations that would break the pod", func(_ *world, pod *v1.Pod) { pod.Annotations = map[string]string{"bad key!": "x"} }, "annotations"},
+		{"annotations that would break the pod", func(_ *world, pod *v1.Pod) {
+			pod.Annotations = map[string]string{"example.com/note": strings.Repeat("x", apivalidation.TotalAnnotationSizeLimitB-100)}
+		}, "annotations"},
 		{"C41: deleted", func(w *world, pod *v1.Pod) { pod.UID = "p" }, "deleted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

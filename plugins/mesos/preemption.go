@@ -5,6 +5,7 @@ package mesos
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/clock"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/ledger"
@@ -225,16 +228,30 @@ func (s *System) followPreemptions(ctx context.Context, snapshot *ledger.Snapsho
 	}
 }
 
-// preempts says whether any profile has a plugin that may evict pods.
+// preempts says whether any profile has a plugin that may evict pods. It is first asked when all profiles are made; they do not
+// change any more.
 func (s *System) preempts() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, h := range s.handles {
-		if f, ok := h.(interface{ HasPostFilterPlugins() bool }); !ok || f.HasPostFilterPlugins() {
-			return true
+	s.preempting.once.Do(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, h := range s.handles {
+			s.preempting.may = s.preempting.may || mayEvict(h)
 		}
+	})
+	return s.preempting.may
+}
+
+// mayEvict says whether a profile has a plugin that may evict pods. That of dynamic resources only takes claims away from them.
+func mayEvict(h fwk.Handle) bool {
+	f, ok := h.(interface {
+		ListPlugins() *schedulerconfig.Plugins
+	})
+	if !ok {
+		return true
 	}
-	return false
+	evicts := func(p schedulerconfig.Plugin) bool { return p.Name != names.DynamicResources }
+	plugins := f.ListPlugins()
+	return slices.ContainsFunc(plugins.PostFilter.Enabled, evicts) || slices.ContainsFunc(plugins.PodGroupPostFilter.Enabled, evicts)
 }
 
 // tellPreemption says that evictions were in vain, if they were.

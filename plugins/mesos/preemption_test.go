@@ -4,6 +4,7 @@ package mesos
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -25,6 +27,44 @@ import (
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/resources"
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/taskinfo"
 )
+
+// profileOf is a profile of which only the plugins are known.
+type profileOf struct {
+	fwk.Handle
+	plugins schedulerconfig.Plugins
+}
+
+func (p *profileOf) ListPlugins() *schedulerconfig.Plugins { return &p.plugins }
+
+func TestPreempts(t *testing.T) {
+	set := func(names ...string) (s schedulerconfig.PluginSet) {
+		for _, name := range names {
+			s.Enabled = append(s.Enabled, schedulerconfig.Plugin{Name: name})
+		}
+		return s
+	}
+	for _, c := range []struct {
+		name    string
+		handles []fwk.Handle
+		want    bool
+	}{
+		{"no plugin", []fwk.Handle{&profileOf{}}, false},
+		{"one that evicts nobody", []fwk.Handle{&profileOf{plugins: schedulerconfig.Plugins{PostFilter: set("DynamicResources"), PodGroupPostFilter: set("DynamicResources")}}}, false},
+		{"preemption", []fwk.Handle{&profileOf{plugins: schedulerconfig.Plugins{PostFilter: set("DynamicResources", "DefaultPreemption")}}}, true},
+		{"preemption for groups alone", []fwk.Handle{&profileOf{plugins: schedulerconfig.Plugins{PodGroupPostFilter: set("DefaultPreemption")}}}, true},
+		{"preemption in another profile", []fwk.Handle{&profileOf{}, &profileOf{plugins: schedulerconfig.Plugins{PostFilter: set("DefaultPreemption")}}}, true},
+		{"a plugin that is not known", []fwk.Handle{&profileOf{plugins: schedulerconfig.Plugins{PostFilter: set("Other")}}}, true},
+		{"a profile that does not tell", []fwk.Handle{struct{ fwk.Handle }{}}, true},
+	} {
+		s := NewSystem()
+		for i, h := range c.handles {
+			s.handles[strconv.Itoa(i)] = h
+		}
+		if got := s.preempts(); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
 
 // sight is one look at a preemptor.
 type sight struct {

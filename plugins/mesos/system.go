@@ -76,6 +76,10 @@ type System struct {
 	gangs     gangs
 
 	preemptions preemptions
+	preempting  struct { // see preempts
+		once sync.Once
+		may  bool
+	}
 }
 
 // NewSystem returns a System without profiles.

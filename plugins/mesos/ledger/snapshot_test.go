@@ -331,14 +331,20 @@ func TestC50_QueueOrder(t *testing.T) {
 			t.Errorf("%s fits: %v", w.Pod.Name, fits)
 		}
 	}
-	b.Woken(uids("small0", "gone"), 7)
+	waiters := b.Waiters()
+	b.Wait(v1pod("small1"), needOf(100, 64), 0) // is tried again meanwhile
+	b.NotWaiting("small3")
+	pods := b.Wake(waiters[20:24], 7)
+	if len(pods) != 2 || pods[0].Name != "small0" || pods[1].Name != "small2" {
+		t.Errorf("%d pods are woken: %v", len(pods), pods)
+	}
 	i := slices.IndexFunc(b.Queue(), func(w Waiting) bool { return w.Pod.Name == "small0" })
 	if w := b.Queue()[i]; w.WokenFor != 7 || !w.Woken.Equal(b.clock.Now()) {
 		t.Errorf("%+v", w)
 	}
 	b.PodGone("small1")
 	b.NotWaiting("small2")
-	if n := len(b.Queue()); n != 23 {
+	if n := len(b.Queue()); n != 22 {
 		t.Errorf("%d wait", n)
 	}
 }

@@ -156,10 +156,17 @@ func (l *Ledger) Queue() []Waiting {
 // Waiters is Queue without copies: what it returns must not be changed.
 func (l *Ledger) Waiters() []*Waiting {
 	out, _ := l.waiters()
+	slices.SortFunc(out, Order)
 	return out
 }
 
-// Idlers is Waiters without the pods that are most likely in their scheduling cycle at this moment. waiting counts those, too.
+// Order compares waiting pods: those of higher priority come first, then the ones that wait longer.
+func Order(a, b *Waiting) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since), cmp.Compare(a.Pod.UID, b.Pod.UID))
+}
+
+// Idlers is Waiters, in no order, without the pods that are most likely in their scheduling cycle at this moment. waiting
+// counts those, too.
 func (l *Ledger) Idlers() (idle []*Waiting, waiting int) {
 	all, latest := l.waiters()
 	waiting = len(all)
@@ -182,28 +189,26 @@ const (
 
 func (l *Ledger) waiters() (out []*Waiting, latest types.UID) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	out = make([]*Waiting, 0, len(l.waiting))
 	for _, w := range l.waiting {
 		out = append(out, w)
 	}
-	latest = l.trying
-	l.mu.Unlock()
-	slices.SortFunc(out, func(a, b *Waiting) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since), cmp.Compare(a.Pod.UID, b.Pod.UID))
-	})
-	return out, latest
+	return out, l.trying
 }
 
-// Woken notes that pods were woken for a version.
-func (l *Ledger) Woken(uids []types.UID, version uint64) {
+// Wake notes that pods are woken for a version, and returns them without those whose records have changed meanwhile.
+func (l *Ledger) Wake(waiters []*Waiting, version uint64) (pods []*v1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.options.Clock.Now()
-	for _, uid := range uids {
-		if w := l.waiting[uid]; w != nil {
+	for _, w := range waiters {
+		if l.waiting[w.Pod.UID] == w {
 			woken := *w
 			woken.Woken, woken.WokenFor = now, version
-			l.waiting[uid] = &woken
+			l.waiting[w.Pod.UID] = &woken
+			pods = append(pods, w.Pod)
 		}
 	}
+	return pods
 }

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -46,13 +44,15 @@ const (
 	probeAtMost     = time.Minute            // ... and at most
 	revivePatience  = 100 * time.Millisecond // how much longer a REVIVE waits for ACCEPTs whose rest it is to bring back, ...
 	revivePart      = 4                      // if they are for so great a part of the agents: a fourth
-	reviveAnswer    = time.Second            // how long a pod may be held back for the answer to a REVIVE
+	reviveAnswer    = time.Second            // how long a pod may be held back for the first offers
 	allocation      = 2 * time.Second        // after which a REVIVE without offers means that there is nothing
 	wokenPause      = time.Second            // before a pod is woken again for the same room
 	useless         = time.Second            // how long an offer is kept to see whether it is of use
 	roundGap        = 10 * time.Millisecond  // between two rounds, on the average of
 	roundBurst      = 5                      // so many: after a quiet time rounds follow each other at once
-	roundShare      = 10                     // a round is followed by a pause of so many times its own time
+	roundShare      = 10                     // a round is followed by a pause of so many times its own time, ...
+	roundEase       = 30                     // or so many times, as long as that is no longer than ...
+	roundPause      = 50 * time.Millisecond  // what is hardly noticed
 	lookEvery       = 250 * time.Millisecond // between looks for offers to decline, and reports
 	lookCalm        = time.Second            // the same while pods come and go without waiting
 	inverseRefuse   = 30 * time.Second       // before Mesos repeats an inverse offer: that it does shows that the window stands
@@ -174,7 +174,8 @@ func (e *economy) forgetInverse(id mesos.OfferID) {
 }
 
 // Cold says whether a pod of a role should be held back for a moment because its offers have yet to be asked for, or
-// have been and the answer is due. It takes only a short lock: it is called under the scheduling queue's own.
+// have just been and none has come since. Where some have, a pod is not held back for more of them: it may fit what is there.
+// It takes only a short lock: it is called under the scheduling queue's own.
 func (s *Session) Cold(role string) bool {
 	e := s.economy
 	e.mu.Lock()
@@ -183,7 +184,7 @@ func (s *Session) Cold(role string) bool {
 	if r == nil || s.stream.Load() == nil {
 		return false
 	}
-	cold := r.suppressed || !r.answered.After(r.revived) && e.options.Clock.Since(r.revived) < reviveAnswer
+	cold := r.suppressed || !r.answered.After(r.opened) && e.options.Clock.Since(r.opened) < reviveAnswer
 	if r.suppressed {
 		nudge(e.wake)
 	}
@@ -236,7 +237,7 @@ func (e *economy) run(ctx context.Context) error {
 		if saved := now.Add(-roundBurst * roundGap); notBefore.Before(saved) {
 			notBefore = saved
 		}
-		notBefore = notBefore.Add(max(roundGap, roundShare*worked))
+		notBefore = notBefore.Add(max(roundGap, roundShare*worked, min(roundEase*worked, roundPause)))
 	}
 }
 
@@ -262,8 +263,8 @@ func (e *economy) round(ctx context.Context) (worked time.Duration, revive time.
 			useful[v.AgentID] = true
 		}
 	}
-	for _, w := range queue {
-		k := kinds.of(w)
+	for i, w := range queue {
+		k := kinds.of[i]
 		if k == nil {
 			continue
 		}
@@ -302,24 +303,31 @@ func (e *economy) wakeUp(ctx context.Context, queue []*ledger.Waiting, kinds *ki
 		ports   []int32
 	}
 	used := map[string]*spent{}
-	var pods []*v1.Pod
-	var uids []types.UID
+	type candidate struct {
+		*ledger.Waiting
+		kind *kind
+	}
+	var candidates []candidate // that there is new room for
+	var woken []*ledger.Waiting
 	var version uint64
-	for _, w := range queue {
+	for i, w := range queue {
 		if w.Tried == 0 { // held back by PreEnqueue, until the answer is there or does not come
 			if !e.Cold(w.Need.Role) && now.Sub(w.Woken) > wokenPause {
-				pods, uids = append(pods, w.Pod), append(uids, w.Pod.UID)
+				woken = append(woken, w)
 			}
 			continue
 		}
 		if w.Blind && !e.Unknown(w.Need.Role) && now.Sub(w.Woken) > wokenPause {
-			pods, uids = append(pods, w.Pod), append(uids, w.Pod.UID)
+			woken = append(woken, w)
 			continue
 		}
-		k := kinds.of(w)
-		if k == nil || k.newGr <= w.Tried {
-			continue
+		if k := kinds.of[i]; k != nil && k.newGr > w.Tried {
+			candidates = append(candidates, candidate{w, k})
 		}
+	}
+	slices.SortFunc(candidates, func(a, b candidate) int { return ledger.Order(a.Waiting, b.Waiting) })
+	for _, w := range candidates {
+		k := w.kind
 		for i := 0; i < len(k.fits); i++ {
 			v := k.fits[i]
 			u := used[v.AgentID]
@@ -340,16 +348,17 @@ func (e *economy) wakeUp(ctx context.Context, queue []*ledger.Waiting, kinds *ki
 			}
 			u.amounts, u.ports = u.amounts.Add(w.Need.Amounts), append(u.ports, w.Need.Ports...)
 			if w.WokenFor < v.Grew || now.Sub(w.Woken) > wokenPause {
-				pods, uids = append(pods, w.Pod), append(uids, w.Pod.UID)
+				woken = append(woken, w.Waiting)
 				version = max(version, v.Grew)
 			}
 			break
 		}
 	}
+	// Those that were tried meanwhile are not tried again for nothing.
+	pods := e.ledger.Wake(woken, version)
 	if len(pods) == 0 {
 		return
 	}
-	e.ledger.Woken(uids, version)
 	metrics.Woken.WithLabelValues().Add(float64(len(pods)))
 	klog.FromContext(ctx).V(4).Info("Woke pods that Mesos offers can hold", "pods", len(pods))
 	e.hooks.Activate(pods)

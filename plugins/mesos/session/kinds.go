@@ -4,6 +4,7 @@ package session
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,14 +23,11 @@ type kind struct {
 
 // kinds are those of one round.
 type kinds struct {
-	names kindNames
-	all   map[string]*kind
+	all map[string]*kind
+	of  []*kind // of each waiting pod, nil if it is one too many
 }
 
-// of returns the kind of a pod, nil if it is one too many.
-func (k *kinds) of(w *ledger.Waiting) *kind { return k.all[k.names[w.Pod.UID].name] }
-
-// kindNames are the names of the kinds of the pods that waited in the last round.
+// kindNames are the names of the kinds of the pods that have waited lately.
 type kindNames map[types.UID]kindName
 
 type kindName struct{ version, name string }
@@ -37,26 +35,33 @@ type kindName struct{ version, name string }
 // maxKinds is how many kinds of waiting pods are looked at in one round.
 const maxKinds = 512
 
-// kinds sorts the waiting pods by what they ask for and finds the agents that fit each kind.
+// kinds sorts the waiting pods by what they ask for and finds the agents that fit each kind. If there are too many kinds, the
+// pods that come first in the queue have theirs looked at.
 func (e *economy) kinds(queue []*ledger.Waiting, now time.Time) *kinds {
-	if len(queue) == 0 {
-		e.names = nil
-		return &kinds{}
+	if len(e.names) > 2*len(queue)+maxKinds || e.names == nil {
+		e.names = make(kindNames, len(queue)) // of most of them none waits any more
 	}
-	names := make(kindNames, len(queue))
-	k := &kinds{names: names, all: map[string]*kind{}}
-	snapshot := e.ledger.Snapshot()
+	k := &kinds{all: map[string]*kind{}, of: make([]*kind, len(queue))}
 	for _, w := range queue {
-		n := e.names[w.Pod.UID]
-		if n.name == "" || n.version != w.Pod.ResourceVersion {
+		n, known := e.names[w.Pod.UID]
+		if !known || n.version != w.Pod.ResourceVersion {
 			n = kindName{w.Pod.ResourceVersion, nameOf(w.Pod, w.Need)}
+			e.names[w.Pod.UID] = n
 		}
-		names[w.Pod.UID] = n
-		if k.all[n.name] == nil && len(k.all) < maxKinds {
-			k.all[n.name] = e.kind(w, snapshot, now)
-		}
+		k.all[n.name] = nil
 	}
-	e.names = names
+	if len(k.all) > maxKinds {
+		slices.SortFunc(queue, ledger.Order)
+	}
+	clear(k.all)
+	snapshot := e.ledger.Snapshot()
+	for i, w := range queue {
+		name := e.names[w.Pod.UID].name
+		if k.all[name] == nil && len(k.all) < maxKinds {
+			k.all[name] = e.kind(w, snapshot, now)
+		}
+		k.of[i] = k.all[name]
+	}
 	return k
 }
 

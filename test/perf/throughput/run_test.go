@@ -179,6 +179,10 @@ func attempts() (count, means map[string]float64) {
 			for _, m := range f.GetMetric() {
 				count[label(m, "result")] += m.GetCounter().GetValue()
 			}
+		case "scheduler_queue_incoming_pods_total":
+			for _, m := range f.GetMetric() {
+				count[label(m, "queue")+" by "+label(m, "event")] += m.GetCounter().GetValue()
+			}
 		case "scheduler_framework_extension_point_duration_seconds", "scheduler_scheduling_algorithm_duration_seconds":
 			timed = true
 		default:
