@@ -31,7 +31,7 @@ func (m *Mesos) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 func (m *Mesos) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: m.nodeAdded},
-		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodScaleDown}, QueueingHintFn: nil},
+		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodScaleDown}, QueueingHintFn: nil}, // it asks for less itself
 	}, nil
 }
 
