@@ -25,21 +25,31 @@ func (n *Node) Delete(ctx context.Context, namespace, name, uid string, grace in
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	id := types.UID(uid)
-	err = client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{
+	err = client.CoreV1().Pods(namespace).Delete(limited, name, metav1.DeleteOptions{
 		GracePeriodSeconds: &grace,
 		Preconditions:      &metav1.Preconditions{UID: &id},
 	})
 	switch {
 	case err == nil:
 		return false, nil
-	case apierrors.IsNotFound(err), otherUID(err):
+	case otherUID(err):
 		return true, nil
-	default:
+	case !apierrors.IsNotFound(err):
 		return false, fmt.Errorf("delete pod %s/%s: %w", namespace, name, err)
 	}
+	// The plugin NodeRestriction answers so for every pod while an API server that has just started has yet to learn of the
+	// pods (plugin/pkg/admission/noderestriction, admitPod).
+	pod, findErr := n.Find(ctx, namespace, name, uid)
+	switch {
+	case findErr != nil:
+		return false, fmt.Errorf("delete pod %s/%s: %w, which is not certain: %w", namespace, name, err, findErr)
+	case pod != nil:
+		return false, fmt.Errorf("delete pod %s/%s: %w, but it is there: the API server has yet to learn of it", namespace, name, err)
+	}
+	return true, nil
 }
 
 // Find returns the pod with the given UID if it is bound to this node, nil if it is not. The answer is the API server's
