@@ -132,6 +132,11 @@ func TestCheck(t *testing.T) {
 			t.Lost = second(0.9)
 			return t
 		}(), task1()}, incidents: []incident{{at: second(0.7), newMaster: true}, {at: second(6), agentID: "S1", dead: true}}},
+		{name: "one task of two ended with the only master that knew it, as was seen when its agent came back long after", tasks: []mesossim.Task{func() mesossim.Task {
+			t := taskOf("u.0", change{0.5, mesos.TASK_STAGING, ""})
+			t.Lost = second(3)
+			return t
+		}(), task1()}, incidents: []incident{{at: second(0.7), newMaster: true}}},
 		{name: "one task of two may have reached its agent, which died later", want: []string{"I2"}, tasks: []mesossim.Task{
 			taskOf("u.0", change{0.5, mesos.TASK_STAGING, ""}), task1()}, incidents: []incident{{at: second(6), agentID: "S1", dead: true}}},
 		{name: "one task of two may still live on an agent that is away", want: []string{"I2"}, tasks: []mesossim.Task{

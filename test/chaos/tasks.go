@@ -56,21 +56,27 @@ func lives(tasks []mesossim.Task, incidents []incident, agents known) []life {
 		if final(t.State) {
 			l.to = ended(t)
 		}
-		if at, ok := died[t.AgentID]; ok && at.After(l.from) && (l.alive() || at.Before(l.to)) {
-			l.to = at
+		until := func(at time.Time) {
+			if at.After(l.from) && (l.alive() || at.Before(l.to)) {
+				l.to = at
+			}
 		}
-		if !t.Lost.IsZero() && t.Lost.After(l.from) && (l.alive() || t.Lost.Before(l.to)) {
-			l.to = t.Lost
+		if at, ok := died[t.AgentID]; ok {
+			until(at)
 		}
-		if l.alive() && agents.tasks[t.ID] == "" && len(t.History) > 0 {
+		// No agent has it: it ended with the master that alone knew it, or with what its agent had.
+		nobody := l.alive() && agents.tasks[t.ID] == "" || !t.Lost.IsZero()
+		if !t.Lost.IsZero() {
+			until(t.Lost)
+		}
+		if nobody && len(t.History) > 0 {
 			last := t.History[len(t.History)-1]
 			if t.State == mesos.TASK_UNREACHABLE && t.Removed && agents.registered[t.AgentID] {
-				l.to = last.At // its agent has come back without it: the launch was lost
+				until(last.At) // its agent has come back without it: the launch was lost
 			}
-			// No agent has it: it ended with the master that alone knew it.
 			for _, i := range incidents {
-				if i.newMaster && l.alive() && i.at.After(last.At) {
-					l.to = i.at
+				if i.newMaster && i.at.After(last.At) {
+					until(i.at)
 					break
 				}
 			}
