@@ -85,6 +85,34 @@ func TestC09_PortsAreClaimedAsASetOfNumbers(t *testing.T) {
 	b.mustBatch("S1", "c")
 }
 
+// Chaos seed 4193222533: a launch was repeated on an agent whose record had gone with the last task on it, so that the claim was
+// charged to nothing and discharged, with its port, from the agent that came back.
+func TestRetryOnAnAgentThatIsGone(t *testing.T) {
+	b := newBook(t)
+	b.add(b.offer("O1", "S1", "cpus:4;mem:4096;ports:[31000-31009]"))
+	need := needOf(1000, 1024, 31000)
+	b.mustClaim("a", need, "S1")
+	b.mustClaim("b", needOf(1000, 1024), "S1")
+	b.mustBatch("S1", "a", "b")
+	b.AgentGone("S1")
+	b.says(b.task("a").ID, "S1", mesos.TASK_GONE)
+	b.Kill("b")
+	b.says(b.task("b").ID, "S1", mesos.TASK_GONE)
+	b.none("b")
+	if b.Retry("a") {
+		t.Error("repeated on an agent that is gone")
+	}
+	b.add(b.offer("O2", "S1", "cpus:4;mem:4096;ports:[31000-31009]"))
+	if batch := b.batch("S1", "a"); batch != nil {
+		t.Errorf("launched %+v", batch.Launches)
+	}
+	b.Release("a")
+	if got := b.headroom("S1"); got.CPUs != 4000-b.options.Executor.Amounts.CPUs {
+		t.Errorf("headroom %+v", got)
+	}
+	b.audit()
+}
+
 func TestC10_ReasonsForPorts(t *testing.T) {
 	b := newBook(t)
 	b.add(b.offer("O1", "S1", "cpus:4;mem:8192;ports:[31000-32000]"))

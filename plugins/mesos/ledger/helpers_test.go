@@ -274,6 +274,9 @@ func (b *book) audit() {
 			b.t.Fatalf("%s is %s, bound %v, among the launches in flight: %v", uid, t.State, t.Bound, known)
 		}
 		a := l.agents[t.AgentID]
+		if a == nil && t.State == Terminal {
+			continue // it keeps nothing
+		}
 		if a == nil {
 			b.t.Fatalf("%s is %s on agent %s, which is not known", uid, t.State, t.AgentID)
 		}

@@ -316,13 +316,16 @@ func (l *Ledger) unstartedExecutor(a *agent, executorID string) {
 	}
 }
 
-// Retry turns a Terminal task of a pod in Bind back into a claim for another attempt. ok is false when the agent has no
-// room for it, or when the pod is to be given up.
+// Retry turns a Terminal task of a pod in Bind back into a claim for another attempt. ok is false when the agent is gone, or
+// when the pod is to be given up.
 func (l *Ledger) Retry(uid types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.pods[uid]
 	if t == nil || t.State != Terminal || t.Bound || !t.KillSince.IsZero() || !t.PodGone.IsZero() {
+		return false
+	}
+	if a := l.agents[t.AgentID]; a == nil || a.gone { // a task that has ended keeps no record of its agent
 		return false
 	}
 	delete(l.tasks, t.ID)
