@@ -136,6 +136,13 @@ func (rec *taskRecord) append(c *Cluster, t Transition) {
 	rec.task.History = append(rec.task.History, t)
 }
 
+// came records the state that a task came with, if the history does not end with it: the master tells nobody.
+func (rec *taskRecord) came(c *Cluster, state mesos.TaskState) {
+	if n := len(rec.task.History); n == 0 || rec.task.History[n-1].State != state {
+		rec.note(c, Transition{State: state})
+	}
+}
+
 // note records a change of state.
 func (rec *taskRecord) note(c *Cluster, t Transition) {
 	rec.append(c, t)

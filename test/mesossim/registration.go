@@ -127,6 +127,7 @@ func (m *master) readmit(v *agentView, reports []agentTaskReport, recovered bool
 			m.alloc.readmit(f, v, t.resources)
 		}
 		if recovered {
+			t.rec.came(m.c, t.state)
 			continue
 		}
 		status := m.masterStatus(id, v.id, t.state, mesos.REASON_AGENT_REREGISTERED, text)

@@ -52,7 +52,7 @@ func (t Task) Live() bool { return !t.Launched.IsZero() && !terminal(t.State) &&
 type Transition struct {
 	At      time.Time
 	State   mesos.TaskState
-	Source  string // SOURCE_MASTER, SOURCE_AGENT or SOURCE_EXECUTOR
+	Source  string // SOURCE_MASTER, SOURCE_AGENT or SOURCE_EXECUTOR; empty if no update told it
 	Reason  string // as REASON_..., empty if none
 	Message string
 	// Delivered says that an update with this state was written to a stream of the framework.
