@@ -93,3 +93,28 @@ func TestTaskThatNobodyKnows(t *testing.T) {
 		t.Errorf("the task of the wiped agent %s lives", value(offer["agent_id"]))
 	}
 }
+
+// The history tells of the end of a task when a master learns of it, also of one that tells nobody.
+func TestTaskThatEndedWhileItsAgentWasAway(t *testing.T) {
+	clock := NewTestClock(time.Unix(1e9, 0))
+	c := startCluster(t, Options{Clock: clock, Agents: syntheticAgents(1)})
+	f := subscribe(t, c.URL(), frameworkInfo("kubernetes"), nil)
+	running(t, c, f, "t1")
+	agent := c.Agent("agent-1")
+	agent.Cut()
+	if !agent.ExitExecutor("x", 1) {
+		t.Fatal("no executor ended")
+	}
+	if err := c.FailOver(FailOverOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	agent.Heal()
+	clock.Advance(10 * time.Second)
+	task, _ := c.Task("t1")
+	for _, h := range task.History {
+		if terminal(h.State) && h.Source == "" {
+			return
+		}
+	}
+	t.Errorf("the task is %s, its history %+v", task.State, task.History)
+}
