@@ -88,7 +88,11 @@ func (l *Ledger) Batch(agentID string, key PoolKey, ready []types.UID, limit int
 		id.Kind = kind
 		b.ExecutorID, b.ExecutorResources = id.String(), held
 	}
+	b.Launches = make([]Launch, 0, len(chosen))
 	for _, t := range chosen {
+		if t.State != Claimed {
+			continue // a pod gets one task, however often it is named
+		}
 		held, err := room.Take(t.Need.Amounts, t.Need.Ports)
 		if err != nil {
 			continue // cannot be: fewest keeps what the chosen need
@@ -121,13 +125,8 @@ func (l *Ledger) StillClaimed(agentID string, uids []types.UID) []types.UID {
 
 // choose picks the claims that fit into room, bound pods first.
 func (l *Ledger) choose(ready []types.UID, a *agent, key PoolKey, room resources.Offered, limit int) []*Task {
-	var candidates, chosen []*Task
-	seen := make(map[types.UID]bool, len(ready))
+	candidates := make([]*Task, 0, len(ready))
 	for _, uid := range ready {
-		if seen[uid] {
-			continue // a pod gets one task, however often it is named
-		}
-		seen[uid] = true
 		if l.reconciling && l.pods[uid] != nil && l.pods[uid].Bound {
 			continue // it may have a task that another leader has launched
 		}
@@ -141,6 +140,7 @@ func (l *Ledger) choose(ready []types.UID, a *agent, key PoolKey, room resources
 		}
 		return cmp.Compare(y.Priority, x.Priority)
 	})
+	chosen := make([]*Task, 0, min(limit, len(candidates)))
 	left, taken := room.Amounts, map[int32]bool{}
 	for _, t := range candidates {
 		if len(chosen) == limit {

@@ -72,6 +72,7 @@ type Ledger struct {
 	heed     map[types.UID]*Task // see heeded
 	timed    map[string]*agent   // those that time alone changes something for: rests of offers to come, windows to end
 	dirty    []*agent            // those that have changed since the last snapshot
+	looked   View                // room for a look at an agent
 	snapshot atomic.Pointer[Snapshot]
 }
 

@@ -182,7 +182,14 @@ func (s *Snapshot) Each(f func(*View) bool) {
 }
 
 func (l *Ledger) viewOf(a *agent, now time.Time) *View {
-	v := &View{AgentID: a.id, Node: a.node, Trouble: a.trouble, Unavailable: a.unavailable, Grew: a.grew, Offers: len(a.offers), pools: make([]poolView, 0, len(a.pools))}
+	v := &View{pools: make([]poolView, 0, len(a.pools))}
+	l.look(v, a, now)
+	return v
+}
+
+// look fills a view with what is known of an agent. It uses the view's memory again.
+func (l *Ledger) look(v *View, a *agent, now time.Time) {
+	*v = View{AgentID: a.id, Node: a.node, Trouble: a.trouble, Unavailable: a.unavailable, Grew: a.grew, Offers: len(a.offers), pools: v.pools[:0]}
 	for key, p := range a.pools {
 		pv := poolView{PoolKey: key, headroom: p.headroom(l.options.Executor.Amounts, now), ports: p.freePorts(now), open: !p.claimed.IsZero()}
 		pv.last, pv.lastAt = p.last, p.lastAt
@@ -212,7 +219,6 @@ func (l *Ledger) viewOf(a *agent, now time.Time) *View {
 		}
 		return map[bool]int{true: 1, false: -1}[x.Revocable]
 	})
-	return v
 }
 
 func (v *View) pool(key PoolKey) *poolView {

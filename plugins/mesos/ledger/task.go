@@ -162,7 +162,9 @@ func (l *Ledger) move(t *Task, to State) {
 			delete(a.tasks, t.ID)
 		}
 	}
-	t.changed()
+	if from != Claimed || to != Launching { // that a claim is on its way is what who waits for it expects
+		t.changed()
+	}
 }
 
 // count keeps the number of records by state, and the sets of claims and of launches in flight.
@@ -260,7 +262,8 @@ func (l *Ledger) Task(uid types.UID) (Task, bool) {
 	return Task{}, false
 }
 
-// Watch returns the record of a pod and a channel that is closed when it changes; ok is false if there is none.
+// Watch returns the record of a pod and a channel that is closed when it changes, but not when a claim begins to be launched;
+// ok is false if there is none.
 func (l *Ledger) Watch(uid types.UID) (Task, <-chan struct{}, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

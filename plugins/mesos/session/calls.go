@@ -56,7 +56,7 @@ func ids(offerIDs []string) []mesos.OfferID {
 // maxAcks bounds the acknowledgements that wait to be sent. When there are more, events are read slower.
 const maxAcks = 8192
 
-// ackWindow is how long acknowledgements are gathered: each packet that is saved, and each wake-up of the master, counts more
+// ackWindow is how long acknowledgements are gathered, unless there are enough for a batch: each packet that is saved, and each wake-up of the master, counts more
 // than the delay. An agent keeps a task's next update back until the one before is acknowledged, so it delays TASK_RUNNING.
 const ackWindow = 5 * time.Millisecond
 
@@ -78,7 +78,7 @@ func (s *Session) ackLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if !s.sleep(ctx, ackWindow) {
+		if len(s.acks) < cap(batch) && !s.sleep(ctx, ackWindow) {
 			return nil
 		}
 		for len(batch) < cap(batch) && len(s.acks) > 0 { // this goroutine alone takes from it

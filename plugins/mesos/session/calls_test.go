@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
+
+	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/mesosapi"
+)
+
+// TestAcknowledgementsDoNotWaitForMore: they are gathered for a moment, but not when there are enough for a batch.
+func TestAcknowledgementsDoNotWaitForMore(t *testing.T) {
+	s := New(Options{Clock: testclock.NewFakeClock(time.Now())}, Hooks{}, nil) // time stands still
+	for range 2*mesosapi.MaxAcknowledge + 1 {
+		s.acks <- calls.Acknowledge("agent", "task", []byte("uuid"))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var group errgroup.Group
+	group.Go(func() error { return s.ackLoop(ctx) })
+	for limit := time.Now().Add(10 * time.Second); len(s.acks) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Errorf("%d acknowledgements wait for others", len(s.acks))
+			break
+		}
+	}
+	cancel()
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+}
