@@ -67,11 +67,11 @@ func (s *Snapshot) AllFit(need resources.Need) (fits, whole bool) {
 		return false, false
 	}
 	agents := 0
-	for i := range s.floors {
-		if !s.floors[i].holds(need) {
+	for _, c := range s.chunks {
+		if !c.floor.holds(need) {
 			return false, false
 		}
-		agents += s.floors[i].agents
+		agents += c.floor.agents
 	}
 	return true, agents == len(s.index)
 }

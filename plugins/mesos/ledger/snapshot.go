@@ -19,7 +19,6 @@ type Snapshot struct {
 	Connected bool
 	index     map[string]int32 // node name -> place; shared by snapshots until a node comes or goes
 	chunks    []*chunk
-	floors    []floor // of each chunk
 	grown     uint64  // counts how often index was replaced
 }
 
@@ -29,6 +28,7 @@ const chunkSize = 32
 type chunk struct {
 	views [chunkSize]*View
 	notes [chunkSize]uint64 // see Note
+	floor floor
 }
 
 // copied returns a copy to change. c may be nil.
@@ -105,7 +105,7 @@ func (l *Ledger) snapshotNow() *Snapshot {
 		return old
 	}
 	now := l.options.Clock.Now()
-	next := &Snapshot{Version: l.version, Connected: l.connected, index: old.index, chunks: slices.Clone(old.chunks), floors: slices.Clone(old.floors), grown: old.grown}
+	next := &Snapshot{Version: l.version, Connected: l.connected, index: old.index, chunks: slices.Clone(old.chunks), grown: old.grown}
 	copied := make([]bool, len(next.chunks), len(next.chunks)+1)
 	ownIndex := false
 	for _, changed := range l.dirty {
@@ -138,7 +138,7 @@ func (l *Ledger) snapshotNow() *Snapshot {
 	}
 	for c := range copied {
 		if copied[c] {
-			next.floors[c] = floorOf(next.chunks[c])
+			next.chunks[c].floor = floorOf(next.chunks[c])
 		}
 	}
 	clear(l.dirty) // it must keep no agent
@@ -153,7 +153,6 @@ func (s *Snapshot) place(node string) int32 {
 	s.index[node] = at
 	if int(at)/chunkSize >= len(s.chunks) {
 		s.chunks = append(s.chunks, nil)
-		s.floors = append(s.floors, floor{})
 	}
 	return at
 }

@@ -32,6 +32,7 @@ type Offered struct {
 // shared resources, resources of a resource provider, dynamic reservations with labels (they are somebody's), names
 // that no task of ours uses, and values that are no amounts.
 func ParseOffer(offered []mesos.Resource) (regular, revocable Offered) {
+	regular.pieces = make([]piece, 0, len(offered))
 	for i := range offered {
 		r := &offered[i]
 		if !usable(r) {
@@ -161,6 +162,10 @@ func (o *Offered) add(p piece) {
 
 // Join adds what other holds to o.
 func (o *Offered) Join(other Offered) {
+	if len(o.pieces) == 0 {
+		*o = other.Clone()
+		return
+	}
 	for _, p := range other.pieces {
 		o.add(p)
 	}
