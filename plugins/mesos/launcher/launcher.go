@@ -70,6 +70,7 @@ type Launcher struct {
 	kick    chan struct{}
 	batches sync.WaitGroup      // on their way to the master
 	sending *semaphore.Weighted // those of them that are on record
+	timers  sync.Pool           // of those who wait
 	// unlimited has the agents that refuse limits.
 	unlimited sync.Map
 }
@@ -99,6 +100,7 @@ func New(options Options, book *ledger.Ledger, m Mesos, record Record) *Launcher
 	return &Launcher{
 		options: options, ledger: book, mesos: m, record: record,
 		ready: make(chan claim, maxReady), kick: make(chan struct{}, 1), sending: semaphore.NewWeighted(maxSending),
+		timers: sync.Pool{New: func() any { return options.Clock.NewTimer(options.Timeout) }},
 	}
 }
 
@@ -287,8 +289,11 @@ func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {
 func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, error) {
 	deadline := l.options.Clock.Now().Add(l.options.Timeout)
 	// Thousands may wait here at once, so each looks again only when its claim may have been without an offer for too long.
-	timer := l.options.Clock.NewTimer(l.options.Timeout)
-	defer timer.Stop()
+	timer := l.timers.Get().(clock.Timer)
+	defer func() {
+		timer.Stop()
+		l.timers.Put(timer) // should it have fired, the next one to wait looks once too often
+	}()
 	retries, refusals := 0, 0
 	queued := false
 	for {

@@ -262,13 +262,13 @@ func (l *Ledger) Task(uid types.UID) (Task, bool) {
 	return Task{}, false
 }
 
-// Watch returns the record of a pod and a channel that is closed when it changes, but not when a claim begins to be launched;
-// ok is false if there is none.
+// Watch returns the record of a pod and, unless its task lives, a channel that is closed when it changes; that a claim begins to
+// be launched is no change. ok is false if there is no record.
 func (l *Ledger) Watch(uid types.UID) (Task, <-chan struct{}, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t := l.pods[uid]; t != nil {
-		if t.watch == nil {
+		if t.watch == nil && !t.State.Live() {
 			t.watch = make(chan struct{})
 		}
 		return *t, t.watch, true
