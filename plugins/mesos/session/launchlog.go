@@ -29,7 +29,7 @@ import (
 // nothing of the task and launch the pod a second time. So every launch is on record before its ACCEPT is sent.
 //
 // The record is a text in the ConfigMap of the framework id. One write is for all launches that asked for it since the
-// write before, and there is a pause between two, so that it costs little however many agents are launched on.
+// write before, and no more than one is made every pace, so that it costs little however many agents are launched on.
 // The record also tells its leader: a process that another one has followed can record, and so launch, nothing more.
 type LaunchLog struct {
 	Client          kubernetes.Interface
@@ -52,13 +52,8 @@ const (
 	leaderKey   = "leader"
 )
 
-// From one write to the next it is pace times as long as a write takes, within bounds: where that is long, the API server is
-// busy. Launches wait for up to that long, but for the first after a quiet time.
-const (
-	pace        = 3
-	paceAtLeast = 40 * time.Millisecond
-	paceAtMost  = 100 * time.Millisecond
-)
+// pace is the least time from one write to the next. Launches wait for up to that long, but for the first after a pause.
+const pace = 40 * time.Millisecond
 
 // recordTimeout bounds one write. After it the launches that waited for it are tried again.
 const recordTimeout = 5 * time.Second
@@ -114,7 +109,7 @@ func (l *LaunchLog) TakeOver(ctx context.Context) ([]ledger.Flight, error) {
 // Run writes until ctx ends. It returns ErrFollowed when another process has taken over the record: this one can launch
 // nothing more, whoever leads.
 func (l *LaunchLog) Run(ctx context.Context) error {
-	timer := l.Clock.NewTimer(paceAtMost)
+	timer := l.Clock.NewTimer(pace)
 	defer timer.Stop()
 	var next time.Time
 	var problem string // that was logged last
@@ -139,9 +134,8 @@ func (l *LaunchLog) Run(ctx context.Context) error {
 				}
 			}
 		}
-		begun := l.Clock.Now()
+		next = l.Clock.Now().Add(pace)
 		err := l.write(ctx)
-		next = begun.Add(min(max(pace*l.Clock.Since(begun), paceAtLeast), paceAtMost))
 		switch {
 		case err == nil || ctx.Err() != nil:
 			problem = ""
