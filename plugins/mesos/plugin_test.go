@@ -82,7 +82,7 @@ type world struct {
 // testMesos is an ACCEPT that is always processed.
 type testMesos struct{ tasks chan mesosproto.TaskInfo }
 
-func (m testMesos) Accept(_ context.Context, _ []string, operations []mesosproto.Offer_Operation) error {
+func (m testMesos) Accept(_ context.Context, _ string, _ []string, operations []mesosproto.Offer_Operation) error {
 	for _, task := range operations[len(operations)-1].Launch.TaskInfos {
 		m.tasks <- task
 	}

@@ -28,9 +28,9 @@ import (
 
 // Mesos sends what a batch asks for.
 type Mesos interface {
-	// Accept does operations on offers; what they leave comes back without a filter. Its errors are mesosapi's:
+	// Accept does operations on offers of one agent and role; what they leave comes back without a filter. Its errors are mesosapi's:
 	// mesosapi.Ambiguous says of one whether the master may have processed the call all the same.
-	Accept(ctx context.Context, offerIDs []string, operations []mesos.Offer_Operation) error
+	Accept(ctx context.Context, role string, offerIDs []string, operations []mesos.Offer_Operation) error
 }
 
 // Record puts the launches that are in flight on record before they are sent.
@@ -261,7 +261,7 @@ func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {
 		before = l.sending.Acquire(ctx, 1)
 	}
 	if before == nil {
-		err = l.mesos.Accept(ctx, b.OfferIDs, b.Operations(tasks))
+		err = l.mesos.Accept(ctx, b.Pool.Role, b.OfferIDs, b.Operations(tasks))
 		l.sending.Release(1)
 	}
 	outcome := "processed"

@@ -41,7 +41,7 @@ type fakeMesos struct {
 	accepts chan accept
 }
 
-func (f *fakeMesos) Accept(ctx context.Context, offers []string, operations []mesos.Offer_Operation) error {
+func (f *fakeMesos) Accept(ctx context.Context, _ string, offers []string, operations []mesos.Offer_Operation) error {
 	a := accept{f.clock.Now(), offers, operations[len(operations)-1].Launch.TaskInfos, make(chan error, 1)}
 	f.accepts <- a
 	select {

@@ -34,11 +34,11 @@ func (s *Session) call(ctx context.Context, call *scheduler.Call) error {
 	return err
 }
 
-// Accept does operations on offers of one agent. What they leave comes back without a filter.
-func (s *Session) Accept(ctx context.Context, offerIDs []string, operations []mesos.Offer_Operation) error {
+// Accept does operations on offers of one agent and role. What they leave comes back without a filter.
+func (s *Session) Accept(ctx context.Context, role string, offerIDs []string, operations []mesos.Offer_Operation) error {
 	call := calls.Accept(calls.OfferOperations(operations).WithOffers(ids(offerIDs)...)).With(calls.RefuseSeconds(0))
 	err := s.call(ctx, call)
-	s.economy.accepted()
+	s.economy.accepted(role)
 	if mesosapi.Ambiguous(err) {
 		nudge(s.fence)
 	}
@@ -56,8 +56,9 @@ func ids(offerIDs []string) []mesos.OfferID {
 // maxAcks bounds the acknowledgements that wait to be sent. When there are more, events are read slower.
 const maxAcks = 8192
 
-// ackWindow is how long acknowledgements are gathered, unless there are enough for a batch: each packet that is saved, and each wake-up of the master, counts more
-// than the delay. An agent keeps a task's next update back until the one before is acknowledged, so it delays TASK_RUNNING.
+// ackWindow is how long acknowledgements are gathered, unless there are enough for a batch: each packet that is saved, and each
+// wake-up of the master, counts more than the delay. An agent keeps a task's next update back until the one before is
+// acknowledged, so it delays TASK_RUNNING.
 const ackWindow = 5 * time.Millisecond
 
 func (s *Session) acknowledge(ctx context.Context, call *scheduler.Call) {

@@ -139,12 +139,13 @@ func (e *economy) arrived(offers []mesos.Offer) {
 	e.nudge()
 }
 
-// accepted notes that an ACCEPT was sent: its rest comes back at the next allocation, or at once after a REVIVE.
-func (e *economy) accepted() {
+// accepted notes that an ACCEPT of offers of a role was sent: their rest comes back at the next allocation, or at once after a
+// REVIVE.
+func (e *economy) accepted(role string) {
 	e.mu.Lock()
-	now := e.options.Clock.Now()
-	for _, r := range e.roles {
-		r.accepted, r.active = now, now
+	if r := e.roles[role]; r != nil {
+		r.accepted = e.options.Clock.Now()
+		r.active = r.accepted
 	}
 	e.mu.Unlock()
 	e.nudge()

@@ -116,3 +116,20 @@ func TestOffersOfNoUse(t *testing.T) {
 		})
 	}
 }
+
+// TestARoleIsIdleByItself: what is launched in another role keeps no offers of it.
+func TestARoleIsIdleByItself(t *testing.T) {
+	for accepted, want := range map[string]int64{"busy": 3, "idle": 0} {
+		clock := testclock.NewFakeClock(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC))
+		s := offered(t, clock, "idle", 3)
+		s.options.Roles, s.options.Economy.IdleAfter = []string{"busy", "idle"}, 5*time.Second
+		s.economy = newEconomy(s)
+		s.economy.resubscribed()
+		clock.Step(6 * time.Second)
+		s.economy.accepted(accepted)
+		s.economy.serveRole(t.Context(), "idle", false, time.Time{}, false, time.Time{}, nil, clock.Now())
+		if f := s.ledger.Fates(); f.Declined != want {
+			t.Errorf("a launch in role %s: %+v, want %d declined", accepted, f, want)
+		}
+	}
+}

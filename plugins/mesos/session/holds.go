@@ -14,7 +14,7 @@ import (
 // what they ask for; the next offers of the agent do.
 func (s *Session) shapeHolds(ctx context.Context) {
 	for _, b := range s.ledger.Reshape() {
-		err := s.Accept(ctx, b.OfferIDs, b.Operations(nil))
+		err := s.Accept(ctx, b.Pool.Role, b.OfferIDs, b.Operations(nil))
 		klog.FromContext(ctx).V(2).Info("Changed reservations for gangs", "agent", b.AgentID, "role", b.Pool.Role, "unreserved", len(b.Unreserve), "reserved", len(b.Reserve), "err", err)
 		switch {
 		case err == nil:

@@ -207,7 +207,7 @@ func (i *instance) launch(uid, node string) (*ledger.Batch, error) {
 	info := i.options0().Info(b.ExecutorID, b.Node, b.ExecutorResources)
 	t := b.Launches[0].Task
 	task := taskinfo.Task(t.ID, b.AgentID, taskinfo.Reference{Namespace: "ns", Name: uid, UID: uid, Node: node}, b.Launches[0].Resources, info)
-	err := i.Accept(i.w.ctx, b.OfferIDs, b.Operations([]mesos.TaskInfo{task}))
+	err := i.Accept(i.w.ctx, b.Pool.Role, b.OfferIDs, b.Operations([]mesos.TaskInfo{task}))
 	switch {
 	case err == nil:
 		i.book.Sent(b)
@@ -344,7 +344,7 @@ func TestC29_OnlyOneInstanceLeads(t *testing.T) {
 	if r1.book.Connected() || len(r1.book.Offers()) != 0 {
 		t.Error("the deposed leader keeps offers")
 	}
-	late := r1.Accept(w.ctx, []string{"O"}, nil)
+	late := r1.Accept(w.ctx, role, []string{"O"}, nil)
 	if late == nil || mesosapi.Ambiguous(late) {
 		t.Errorf("a late ACCEPT: %v", late)
 	}
