@@ -19,7 +19,7 @@ type Snapshot struct {
 	Connected bool
 	index     map[string]int32 // node name -> place; shared by snapshots until a node comes or goes
 	chunks    []*chunk
-	grown     uint64  // counts how often index was replaced
+	grown     uint64 // counts how often index was replaced
 }
 
 const chunkSize = 32
