@@ -28,8 +28,8 @@ import (
 
 // Mesos sends what a batch asks for.
 type Mesos interface {
-	// Accept does operations on offers of one agent and role; what they leave comes back without a filter. Its errors are mesosapi's:
-	// mesosapi.Ambiguous says of one whether the master may have processed the call all the same.
+	// Accept does operations on offers of one agent and role; what they leave comes back without a filter. Its errors are
+	// mesosapi's: mesosapi.Ambiguous says of one whether the master may have processed the call all the same.
 	Accept(ctx context.Context, role string, offerIDs []string, operations []mesos.Offer_Operation) error
 }
 
@@ -70,7 +70,7 @@ type Launcher struct {
 	kick    chan struct{}
 	batches sync.WaitGroup      // on their way to the master
 	sending *semaphore.Weighted // those of them that are on record
-	timers  sync.Pool           // of those who wait
+	timers  sync.Pool           // of those who wait, who come and go by the thousand
 	// unlimited has the agents that refuse limits.
 	unlimited sync.Map
 }

@@ -38,8 +38,8 @@ func (l *Ledger) claim(pod Pod, need resources.Need, node string, tentative bool
 		return fmt.Errorf("%w: no agent serves node %s", ErrNoRoom, node)
 	}
 	now := l.options.Clock.Now()
-	l.look(&l.looked, a, now)
-	if reason := l.looked.Fit(need, 0, now); reason != Fits {
+	l.fillView(&l.scratch, a, now)
+	if reason := l.scratch.Fit(need, 0, now); reason != Fits {
 		return fmt.Errorf("%w: %s", ErrNoRoom, reason)
 	}
 	need, ok := need.Choose(a.pool(poolOf(need)).freePorts(now))

@@ -72,7 +72,7 @@ type Ledger struct {
 	heed     map[types.UID]*Task // see heeded
 	timed    map[string]*agent   // those that time alone changes something for: rests of offers to come, windows to end
 	dirty    []*agent            // those that have changed since the last snapshot
-	looked   View                // room for a look at an agent
+	scratch  View                // of the agent that is claimed on: a claim needs no view of its own
 	snapshot atomic.Pointer[Snapshot]
 }
 

@@ -182,12 +182,12 @@ func (s *Snapshot) Each(f func(*View) bool) {
 
 func (l *Ledger) viewOf(a *agent, now time.Time) *View {
 	v := &View{pools: make([]poolView, 0, len(a.pools))}
-	l.look(v, a, now)
+	l.fillView(v, a, now)
 	return v
 }
 
-// look fills a view with what is known of an agent. It uses the view's memory again.
-func (l *Ledger) look(v *View, a *agent, now time.Time) {
+// fillView makes v the view of an agent. It uses the memory of v's pools again.
+func (l *Ledger) fillView(v *View, a *agent, now time.Time) {
 	*v = View{AgentID: a.id, Node: a.node, Trouble: a.trouble, Unavailable: a.unavailable, Grew: a.grew, Offers: len(a.offers), pools: v.pools[:0]}
 	for key, p := range a.pools {
 		pv := poolView{PoolKey: key, headroom: p.headroom(l.options.Executor.Amounts, now), ports: p.freePorts(now), open: !p.claimed.IsZero()}

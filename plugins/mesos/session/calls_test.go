@@ -5,6 +5,7 @@ package session
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,21 +18,21 @@ import (
 
 // TestAcknowledgementsDoNotWaitForMore: they are gathered for a moment, but not when there are enough for a batch.
 func TestAcknowledgementsDoNotWaitForMore(t *testing.T) {
-	s := New(Options{Clock: testclock.NewFakeClock(time.Now())}, Hooks{}, nil) // time stands still
-	for range 2*mesosapi.MaxAcknowledge + 1 {
-		s.acks <- calls.Acknowledge("agent", "task", []byte("uuid"))
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var group errgroup.Group
-	group.Go(func() error { return s.ackLoop(ctx) })
-	for limit := time.Now().Add(10 * time.Second); len(s.acks) > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Errorf("%d acknowledgements wait for others", len(s.acks))
-			break
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Clock: testclock.NewFakeClock(time.Now())}, Hooks{}, nil) // time stands still
+		for range 2*mesosapi.MaxAcknowledge + 1 {
+			s.acks <- calls.Acknowledge("agent", "task", []byte("uuid"))
 		}
-	}
-	cancel()
-	if err := group.Wait(); err != nil {
-		t.Error(err)
-	}
+		ctx, cancel := context.WithCancel(t.Context())
+		var group errgroup.Group
+		group.Go(func() error { return s.ackLoop(ctx) })
+		synctest.Wait() // until it waits for more
+		if n := len(s.acks); n > 0 {
+			t.Errorf("%d acknowledgements wait for others", n)
+		}
+		cancel()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -47,7 +47,8 @@ const (
 	reviveAnswer    = time.Second            // how long a pod may be held back for the first offers
 	allocation      = 2 * time.Second        // after which a REVIVE without offers means that there is nothing
 	wokenPause      = time.Second            // before a pod is woken again for the same room
-	useless         = time.Second            // how long an offer is kept to see whether it is of use, and for those that follow a launch
+	useless         = time.Second            // how long an offer is kept to see whether it is of use
+	following       = time.Second            // after an ACCEPT: other pods are taken to follow
 	roundGap        = 10 * time.Millisecond  // between two rounds, on the average of
 	roundBurst      = 5                      // so many: after a quiet time rounds follow each other at once
 	roundShare      = 10                     // a round is followed by a pause of so many times its own time, ...
@@ -410,7 +411,7 @@ func (e *economy) serveRole(ctx context.Context, role string, hungry bool, since
 		every = lookCalm // what is of no use to anybody can wait a little; the look is at all offers
 	}
 	look := suppress || now.Sub(r.looked) >= every
-	flows := now.Sub(r.accepted) < useless // pods are launched as they come: what no waiting pod can use is for them
+	flows := now.Sub(r.accepted) < following // pods are launched as they come: what no waiting pod can use is for them
 	e.mu.Unlock()
 	revive = revive && (certainly || !e.ledger.Holds(role, useful))
 

@@ -2,7 +2,8 @@
 
 // Package throughput measures the scheduler with the plugin against stock kube-scheduler, on kube-scheduler's own
 // benchmark harness (test/integration/scheduler_perf). Each workload runs stock and with Mesos in turns, several pairs,
-// each run in a process of its own with a fresh etcd and API server; the figures are medians. The Mesos cluster is
+// each run in a process of its own with a fresh etcd and API server; the figures are medians, and the ratio is that of
+// the pairs' ratios. The Mesos cluster is
 // bin/mesos-sim, a process of its own too, with one agent for each node. Stock is the default profile without preemption
 // and default spreading, as in the profile that the product ships. With Mesos it is that shipped profile: Mesos ranks the
 // nodes in place of NodeResourcesFit and NodeResourcesBalancedAllocation, which do not score there.

@@ -27,6 +27,9 @@ var (
 // TestThroughput measures every workload and prints its lines. It fails only when a run does: figures are read by people,
 // and by those who compare them with their own earlier ones.
 func TestThroughput(t *testing.T) {
+	if *pairs < 1 {
+		t.Fatalf("-pairs=%d: want at least 1", *pairs)
+	}
 	for _, w := range workloads {
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), w.id()) && !slices.Contains(strings.Split(*only, ","), w.name) {
 			continue
