@@ -18,9 +18,9 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
 
-// MaxAcknowledge is the most calls of one Acknowledge. Their answers, about 150 bytes each, fit into the buffers of any
-// connection, so that a master that writes them while we still write calls does not wait for us.
-const MaxAcknowledge = 256
+// MaxAcknowledge is the most calls of one Acknowledge: some 400 kB. Where much goes on, the answers to a batch are waited for
+// longer than it takes to write and to handle it, so it is large.
+const MaxAcknowledge = 1024
 
 // Acknowledge sends calls of type ACKNOWLEDGE, at most MaxAcknowledge, and returns how many the master has taken, and the
 // first error if it is not all of them. There are two of them for each task, and nobody waits for a single one: so they go
@@ -124,9 +124,18 @@ func (p *ackPipe) exchange(ctx context.Context, s *Stream, calls []*scheduler.Ca
 	}
 	conn := p.conn
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	if _, err := conn.Write(p.out); err != nil {
-		return 0, 0, nil, err
-	}
+	// The answers are read meanwhile: a master that cannot write them may stop to read.
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		_, _ = conn.Write(p.out) // if it fails, not all are answered
+	}()
+	defer func() {
+		if broken != nil {
+			_ = conn.Close()
+		}
+		<-written
+	}()
 	for range calls {
 		status, last, err := p.answer(s, cred)
 		if err != nil {

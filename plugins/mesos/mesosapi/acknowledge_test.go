@@ -201,6 +201,30 @@ func TestAcknowledgeHasOneTimeOut(t *testing.T) {
 	})
 }
 
+// A master that handles one request after the other reads no more of them while nobody takes its answers.
+func TestAcknowledgeTakesAnswersWhileItWrites(t *testing.T) {
+	s := subscribed(t, Config{CallTimeout: 20 * time.Second, Masters: []string{rawMaster(t, func(c net.Conn) {
+		const length = 2*maxBody - 1
+		for r := bufio.NewReader(c); ; {
+			if _, err := taskOf(r); err != nil {
+				return
+			}
+			if _, err := fmt.Fprintf(c, "HTTP/1.1 202 Accepted\r\nContent-Length: %d\r\n\r\n%s", length, strings.Repeat("x", length)); err != nil {
+				return
+			}
+		}
+	})}})
+	long := acksOf(MaxAcknowledge)
+	for _, call := range long { // together more than any connection buffers
+		call.Acknowledge.TaskID.Value = strings.Repeat("x", 16<<10)
+	}
+	within(t, func() {
+		if n, err := s.Acknowledge(t.Context(), long); n != len(long) || err != nil {
+			t.Errorf("Acknowledge = %d, %v", n, err)
+		}
+	})
+}
+
 // What was closed while it was idle costs no acknowledgement.
 func TestAcknowledgeAfterTheConnectionWasClosed(t *testing.T) {
 	var p pipelining

@@ -61,6 +61,9 @@ const maxAcks = 8192
 // acknowledged, so it delays TASK_RUNNING.
 const ackWindow = 5 * time.Millisecond
 
+// ackBatch is how many are enough.
+const ackBatch = 256
+
 func (s *Session) acknowledge(ctx context.Context, call *scheduler.Call) {
 	select {
 	case s.acks <- call:
@@ -79,7 +82,7 @@ func (s *Session) ackLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if len(s.acks) < cap(batch) && !s.sleep(ctx, ackWindow) {
+		if len(s.acks) < ackBatch && !s.sleep(ctx, ackWindow) {
 			return nil
 		}
 		for len(batch) < cap(batch) && len(s.acks) > 0 { // this goroutine alone takes from it

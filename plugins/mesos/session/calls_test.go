@@ -20,7 +20,7 @@ import (
 func TestAcknowledgementsDoNotWaitForMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Clock: testclock.NewFakeClock(time.Now())}, Hooks{}, nil) // time stands still
-		for range 2*mesosapi.MaxAcknowledge + 1 {
+		for range mesosapi.MaxAcknowledge + ackBatch + 1 {
 			s.acks <- calls.Acknowledge("agent", "task", []byte("uuid"))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
