@@ -174,7 +174,8 @@ func (c *core) place(pod *v1.Pod, need resources.Need) bool {
 }
 
 // launchAll places and launches pods, like kube-scheduler: placing one after the other, launching each in a goroutine of
-// its own. It returns when all have tasks that the executors have.
+// its own. It returns when all have tasks that the executors have. The pods are dropped from the list as they are taken: what
+// the API server's side holds of them is not part of this.
 func (c *core) launchAll(t *testing.T, pods []*v1.Pod) {
 	t.Helper()
 	var launches sync.WaitGroup
@@ -190,7 +191,7 @@ func (c *core) launchAll(t *testing.T, pods []*v1.Pod) {
 	for pending.Load() > 0 {
 		var pod *v1.Pod
 		if len(queue) > 0 {
-			pod, queue = queue[0], queue[1:]
+			pod, queue[0], queue = queue[0], nil, queue[1:]
 		} else {
 			select {
 			case pod = <-again:

@@ -66,11 +66,13 @@ type Launcher struct {
 	ledger  *ledger.Ledger
 	mesos   Mesos
 	record  Record
-	ready   chan claim
 	kick    chan struct{}
 	batches sync.WaitGroup      // on their way to the master
 	sending *semaphore.Weighted // those of them that are on record
-	timers  sync.Pool           // of those who wait, who come and go by the thousand
+	waiting waiting
+	readied chan struct{} // tells of ready claims
+	mu      sync.Mutex
+	ready   []claim // that have yet to be put into their queues
 	// unlimited has the agents that refuse limits.
 	unlimited sync.Map
 }
@@ -86,11 +88,8 @@ type claim struct {
 	uid types.UID
 }
 
-// maxSending bounds the ACCEPTs in flight, maxReady the claims that have yet to be put into their queues.
-const (
-	maxSending = 32
-	maxReady   = 256
-)
+// maxSending bounds the ACCEPTs in flight.
+const maxSending = 32
 
 // again is the pause before a batch that was not processed is tried again.
 const again = 100 * time.Millisecond
@@ -99,26 +98,47 @@ const again = 100 * time.Millisecond
 func New(options Options, book *ledger.Ledger, m Mesos, record Record) *Launcher {
 	return &Launcher{
 		options: options, ledger: book, mesos: m, record: record,
-		ready: make(chan claim, maxReady), kick: make(chan struct{}, 1), sending: semaphore.NewWeighted(maxSending),
-		timers: sync.Pool{New: func() any { return options.Clock.NewTimer(options.Timeout) }},
+		kick: make(chan struct{}, 1), readied: make(chan struct{}, 1), sending: semaphore.NewWeighted(maxSending),
 	}
 }
 
 // Kick says that an offer came or an executor answered: batches that could not be launched before may be now.
-func (l *Launcher) Kick() {
+func (l *Launcher) Kick() { nudge(l.kick) }
+
+// nudge makes a buffered channel of one readable.
+func nudge(c chan struct{}) {
 	select {
-	case l.kick <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
+}
+
+// enqueue hands a claim to Run.
+func (l *Launcher) enqueue(c claim) {
+	l.mu.Lock()
+	l.ready = append(l.ready, c)
+	l.mu.Unlock()
+	nudge(l.readied)
+}
+
+// take returns the claims that have become ready since it was last called, in spare's memory next time.
+func (l *Launcher) take(spare []claim) []claim {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.ready
+	l.ready = spare[:0]
+	return taken
 }
 
 // queue is the claims of one pool that are ready, and when its batch closes. While offers are awaited it may become long, so
 // nothing is done to all of it for each claim that comes.
 type queue struct {
+	key            agentPool
 	uids           []types.UID
 	in             map[types.UID]struct{}
 	opened, closes time.Time
 	pruned         time.Time
+	grown          bool // claims are being added
 }
 
 // maxWindows is how many windows a batch stays open at most.
@@ -158,13 +178,19 @@ func (q *queue) drop(b *ledger.Batch) {
 func (l *Launcher) Run(ctx context.Context) {
 	f := forming{Launcher: l, queues: map[agentPool]*queue{}, timer: l.options.Clock.NewTimer(time.Hour)}
 	defer f.timer.Stop()
+	look := l.options.Clock.NewTicker(lookEvery)
+	defer look.Stop()
+	var claims []claim
 	for {
 		select {
 		case <-ctx.Done():
 			l.batches.Wait() // not for long: calls carry ctx
 			return
-		case c := <-l.ready:
-			f.add(ctx, c)
+		case <-l.readied:
+			claims = l.take(claims)
+			f.add(ctx, claims)
+		case <-look.C():
+			l.waiting.wakeDue(l.options.Clock.Now())
 		case <-l.kick:
 			f.all(ctx)
 		case <-f.timer.C():
@@ -179,28 +205,39 @@ type forming struct {
 	queues map[agentPool]*queue
 	timer  clock.Timer
 	fires  time.Time // when the timer does; zero if nothing waits for it
+	grown  []*queue  // room for those that claims are added to
 }
 
-// add puts a claim into its queue. It looks at no other queue: a claim changes nothing for them.
-func (f *forming) add(ctx context.Context, c claim) {
+// add puts claims into their queues. It looks at no other queue: a claim changes nothing for them.
+func (f *forming) add(ctx context.Context, claims []claim) {
 	now := f.options.Clock.Now()
-	q := f.queues[c.agentPool]
-	if q == nil {
-		q = &queue{opened: now, closes: now.Add(f.options.Window), in: map[types.UID]struct{}{}}
-		f.queues[c.agentPool] = q
-	} else if q.closes.After(now) {
-		q.closes = now.Add(min(f.options.Window, q.opened.Add(maxWindows*f.options.Window).Sub(now)))
+	f.grown = f.grown[:0]
+	for _, c := range claims {
+		q := f.queues[c.agentPool]
+		if q == nil {
+			q = &queue{key: c.agentPool, opened: now, closes: now.Add(f.options.Window), in: map[types.UID]struct{}{}}
+			f.queues[c.agentPool] = q
+		} else if q.closes.After(now) {
+			q.closes = now.Add(min(f.options.Window, q.opened.Add(maxWindows*f.options.Window).Sub(now)))
+		}
+		q.add(c.uid)
+		if !q.grown {
+			q.grown = true
+			f.grown = append(f.grown, q)
+		}
 	}
-	q.add(c.uid)
-	f.wakeAt(f.form(ctx, c.agentPool, q, now), now)
+	for _, q := range f.grown {
+		q.grown = false
+		f.wakeAt(f.form(ctx, q, now), now)
+	}
 }
 
 // all launches what can be launched of all closed batches.
 func (f *forming) all(ctx context.Context) {
 	now := f.options.Clock.Now()
 	f.fires = time.Time{}
-	for key, q := range f.queues {
-		f.wakeAt(f.form(ctx, key, q, now), now)
+	for _, q := range f.queues {
+		f.wakeAt(f.form(ctx, q, now), now)
 	}
 }
 
@@ -214,12 +251,17 @@ func (f *forming) wakeAt(at, now time.Time) {
 
 // form launches what can be launched of a queue whose batch is closed: it is full, its window is over, or nothing more is to be
 // expected. It returns when to look at it again; zero if that is when something happens.
-func (f *forming) form(ctx context.Context, key agentPool, q *queue, now time.Time) (again time.Time) {
-	if q.closes.After(now) && len(q.uids) < f.options.MaxTasks && !f.ledger.Quiet(key.agent, key.pool, len(q.uids)) {
-		return q.closes
+func (f *forming) form(ctx context.Context, q *queue, now time.Time) (again time.Time) {
+	key, most := q.key, f.options.MaxTasks
+	open := q.closes.After(now)
+	if open && len(q.uids) < most && f.ledger.Quiet(key.agent, key.pool, len(q.uids)) {
+		open = false
 	}
 	for len(q.uids) > 0 {
-		b := f.ledger.Batch(key.agent, key.pool, q.uids, f.options.MaxTasks)
+		if open && len(q.uids) < most {
+			return q.closes
+		}
+		b := f.ledger.Batch(key.agent, key.pool, q.uids, most)
 		if b == nil {
 			break
 		}
@@ -288,17 +330,14 @@ func (l *Launcher) send(ctx context.Context, b *ledger.Batch) {
 // ledger.
 func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, error) {
 	deadline := l.options.Clock.Now().Add(l.options.Timeout)
-	// Thousands may wait here at once, so each looks again only when its claim may have been without an offer for too long.
-	timer := l.timers.Get().(clock.Timer)
-	defer func() {
-		timer.Stop()
-		l.timers.Put(timer) // should it have fired, the next one to wait looks once too often
-	}()
+	w := l.waiting.enter()
+	defer l.waiting.leave(w)
 	retries, refusals := 0, 0
 	queued := false
 	for {
-		t, changed, ok := l.ledger.Watch(uid)
-		wait := deadline.Sub(l.options.Clock.Now())
+		t, ok := l.ledger.Watch(uid, w.wake)
+		now := l.options.Clock.Now()
+		until := deadline
 		if t.Refusals > refusals {
 			refusals, queued = t.Refusals, false // the batch that it was in is gone
 		}
@@ -319,38 +358,35 @@ func (l *Launcher) Launch(ctx context.Context, uid types.UID) (ledger.Task, erro
 			queued = false
 			continue
 		case t.State == ledger.Claimed:
-			backing := l.options.Backing
+			backed := now
 			if since, short := l.ledger.Short(uid); short && !t.Bound {
-				backing -= l.options.Clock.Now().Sub(since)
-				if backing <= 0 || !t.RescindedAt.IsZero() {
+				backed = since
+				if now.Sub(since) >= l.options.Backing || !t.RescindedAt.IsZero() {
 					return t, fmt.Errorf("%w: the Mesos offer that the pod was reserved on is gone", ErrLaunch)
 				}
 			}
-			wait = min(wait, backing)
+			if look := backed.Add(l.options.Backing); look.Before(until) {
+				until = look
+			}
 			if !queued {
 				if t.Attempts > 0 || retries > 0 { // tried before: not at the speed of failure
 					if err := l.pause(ctx); err != nil {
 						return t, err
 					}
 				}
-				select {
-				case l.ready <- claim{agentPool{t.AgentID, ledger.PoolKey{Role: t.Need.Role, Revocable: t.Need.Revocable}}, uid}:
-					queued = true
-				case <-ctx.Done():
-					return t, ctx.Err()
-				}
+				l.enqueue(claim{agentPool{t.AgentID, ledger.PoolKey{Role: t.Need.Role, Revocable: t.Need.Revocable}}, uid})
+				queued = true
 			}
 		default:
 			queued = false // launched; should it become a claim again it has to be queued again
 		}
-		if wait <= 0 {
+		if !now.Before(deadline) {
 			return t, fmt.Errorf("%w: no status of the task came within %s (it is %s)", ErrLaunch, l.options.Timeout, t.State)
 		}
-		timer.Reset(wait)
+		l.waiting.until(w, until)
 		select {
-		case <-changed:
-		case <-timer.C():
-			queued = false // the launcher drops what was not a claim for a moment
+		case <-w.wake:
+			queued = queued && l.options.Clock.Now().Before(until) // Run drops what was not a claim for a moment
 		case <-ctx.Done():
 			return t, ctx.Err()
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -111,13 +112,16 @@ func setUp(t *testing.T, change ...func(*Options)) *fixture {
 	return f
 }
 
-// offer gives the ledger an offer of 8 cpus.
-func (f *fixture) offer(agent string) string {
+// offer gives the ledger an offer of 8 cpus, which names executors that run on the agent.
+func (f *fixture) offer(agent string, executors ...string) string {
 	f.offers++
 	o := mesos.Offer{ID: mesos.OfferID{Value: fmt.Sprintf("O%d", f.offers)}, AgentID: mesos.AgentID{Value: agent}, Hostname: "node-" + agent,
 		AllocationInfo: &mesos.Resource_AllocationInfo{Role: ptr.To(role)}}
 	for name, v := range map[string]float64{"cpus": 8, "mem": 8192} {
 		o.Resources = append(o.Resources, mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: v}, AllocationInfo: o.AllocationInfo})
+	}
+	for _, id := range executors {
+		o.ExecutorIDs = append(o.ExecutorIDs, mesos.ExecutorID{Value: id})
 	}
 	f.book.AddOffers([]mesos.Offer{o})
 	f.Kick()
@@ -396,7 +400,7 @@ func TestWhenABatchCloses(t *testing.T) {
 				for ; i < claims && f.clock.Since(begun) >= time.Duration(i)*c.every; i++ {
 					uid := fmt.Sprintf("p%d", i)
 					f.claim(uid, "S1")
-					batches.add(f.ctx, claim{key, types.UID(uid)})
+					batches.add(f.ctx, []claim{{key, types.UID(uid)}})
 				}
 				select {
 				case <-batches.timer.C():
@@ -413,6 +417,44 @@ func TestWhenABatchCloses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Claims that come at once may be more than a batch holds: the rest waits for others like any.
+func TestTheRestOfAFullBatchWaits(t *testing.T) {
+	f := setUp(t, func(o *Options) { o.Window, o.MaxTasks = time.Second, 3 })
+	f.book.Enter("another") // is about to be scheduled, so that the window is waited for
+	f.offer("S1")
+	f.claim("first", "S1")
+	f.launch("first")
+	first := f.accept()
+	first.answer <- nil
+	f.says(first.tasks[0].TaskID.Value, mesos.TASK_RUNNING)
+	for f.book.Sending() > 0 {
+		runtime.Gosched()
+	}
+	for range 2 {
+		f.offer("S1", first.tasks[0].Executor.ExecutorID.Value)
+	}
+	batches := forming{Launcher: f.Launcher, queues: map[agentPool]*queue{}, timer: f.clock.NewTimer(time.Hour)}
+	key := agentPool{"S1", ledger.PoolKey{Role: role}}
+	var claims []claim
+	for i := range 4 {
+		uid := fmt.Sprintf("p%d", i)
+		f.claim(uid, "S1")
+		claims = append(claims, claim{key, types.UID(uid)})
+	}
+	batches.add(f.ctx, claims)
+	if a := <-f.mesos.accepts; len(a.tasks) != 3 {
+		t.Errorf("%d tasks", len(a.tasks))
+	}
+	if n := f.book.Sending(); n != 1 {
+		t.Errorf("%d ACCEPTs at once", n)
+	}
+	f.clock.Step(time.Second)
+	batches.all(f.ctx)
+	if a := <-f.mesos.accepts; len(a.tasks) != 1 {
+		t.Errorf("%d tasks", len(a.tasks))
 	}
 }
 

@@ -19,7 +19,7 @@ type agent struct {
 	attributes         []mesos.Attribute
 	domain             *mesos.DomainInfo
 	offers             map[string]*offer
-	pools              map[PoolKey]*pool
+	pools              []*pool          // few: one by role and kind of task
 	tasks              map[string]*Task // with a task id, not terminal
 	executors          map[string]*executorUse
 	trouble            Trouble
@@ -63,6 +63,7 @@ func (u Unavailability) Covers(now time.Time, lead time.Duration) bool {
 
 // pool is the room on an agent for one role.
 type pool struct {
+	key      PoolKey
 	offered  resources.Offered // the sum of the live offers
 	expected resources.Offered // rests of accepted offers that have not been offered again yet
 	until    time.Time         // when expected stops to count
@@ -168,12 +169,23 @@ func (p *pool) freePorts(now time.Time) resources.PortSet {
 	return free.Minus(resources.PortsOf(taken...))
 }
 
+// find returns a pool, nil if there is none.
+func (a *agent) find(key PoolKey) *pool {
+	for _, p := range a.pools {
+		if p.key == key {
+			return p
+		}
+	}
+	return nil
+}
+
+// pool returns a pool, new if need be.
 func (a *agent) pool(key PoolKey) *pool {
-	p := a.pools[key]
+	p := a.find(key)
 	if p == nil {
-		p = &pool{}
-		a.pools[key] = p
-		if other := a.pools[PoolKey{key.Role, !key.Revocable}]; other != nil {
+		p = &pool{key: key}
+		a.pools = append(a.pools, p)
+		if other := a.find(PoolKey{key.Role, !key.Revocable}); other != nil {
 			p.sibling, other.sibling = other, p
 		}
 	}
@@ -200,7 +212,7 @@ func (p *pool) share(names resources.Names) {
 func (l *Ledger) agentOf(id, node string) *agent {
 	a := l.agents[id]
 	if a == nil {
-		a = &agent{id: id, offers: map[string]*offer{}, pools: map[PoolKey]*pool{}, tasks: map[string]*Task{}, executors: map[string]*executorUse{}}
+		a = &agent{id: id, offers: map[string]*offer{}, tasks: map[string]*Task{}, executors: map[string]*executorUse{}}
 		l.agents[id] = a
 	}
 	if a.node == "" && node != "" {
@@ -446,9 +458,9 @@ func (l *Ledger) infoOf(a *agent, now time.Time) *AgentInfo {
 		Unavailable: a.unavailable, Gone: a.gone, Serves: serves, Offers: len(a.offers), Tasks: len(a.tasks),
 		Most: a.most, Total: a.total, OfferedPorts: a.offeredPorts,
 	}
-	for key, p := range a.pools {
+	for _, p := range a.pools {
 		info.Pools = append(info.Pools, PoolInfo{
-			PoolKey: key, Offered: p.offered.Amounts, Claimed: p.claimed,
+			PoolKey: p.key, Offered: p.offered.Amounts, Claimed: p.claimed,
 			Headroom: p.headroom(l.options.Executor.Amounts, now), Ports: p.freePorts(now), Executor: p.executor.id, Last: p.last, LastAt: p.lastAt,
 		})
 	}

@@ -204,9 +204,9 @@ func (l *Ledger) consume(a *agent, offers []*offer, b *Batch, rest resources.Off
 	now := l.options.Clock.Now()
 	b.offers = offers
 	for _, o := range offers {
-		for key, p := range a.pools {
-			if key.Role == o.role && key != b.Pool {
-				p.expected.Join(*o.part(key.Revocable))
+		for _, p := range a.pools {
+			if p.key.Role == o.role && p.key != b.Pool {
+				p.expected.Join(*o.part(p.key.Revocable))
 				p.until = now.Add(l.options.ReturnTime)
 			}
 		}

@@ -56,7 +56,7 @@ func (l *Ledger) claim(pod Pod, need resources.Need, node string, tentative bool
 func (l *Ledger) add(t *Task, a *agent) {
 	t.ChangedAt = l.options.Clock.Now()
 	l.pods[t.UID] = t
-	l.count(t, +1)
+	l.count(t, noState, t.State)
 	if t.ID != "" {
 		l.tasks[t.ID] = t
 		if t.State.Sent() {

@@ -10,6 +10,7 @@ type floor struct {
 	agents int
 	calm   bool // no agent is in trouble or has a maintenance window
 	pools  []poolFloor
+	first  [1]poolFloor // where pools are, unless there are several
 }
 
 // poolFloor is the least headroom of a pool, and how many agents have the pool with an offer in it.
@@ -19,8 +20,11 @@ type poolFloor struct {
 	least  resources.Amounts
 }
 
-func floorOf(c *chunk) floor {
-	f := floor{calm: true}
+// setFloor works out a chunk's floor.
+func (c *chunk) setFloor() {
+	f := &c.floor
+	*f = floor{calm: true}
+	f.pools = f.first[:0]
 	for _, v := range c.views {
 		if v == nil {
 			continue
@@ -33,7 +37,6 @@ func floorOf(c *chunk) floor {
 			}
 		}
 	}
-	return f
 }
 
 func (f *floor) add(p *poolView) {

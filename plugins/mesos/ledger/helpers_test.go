@@ -322,7 +322,8 @@ func (b *book) audit() {
 				b.t.Fatalf("agent %s holds on to task %s, which is %s", a.id, id, t.State)
 			}
 		}
-		for key, p := range a.pools {
+		for _, p := range a.pools {
+			key := p.key
 			want := charges[poolName(a.id, key)]
 			if want == nil {
 				want = &charge{ports: map[int32]int{}}

@@ -17,8 +17,8 @@ func (l *Ledger) remember(a *agent) {
 			sum = sum.Add(t.Need.Amounts)
 		}
 	}
-	for key, p := range a.pools {
-		if key.Revocable {
+	for _, p := range a.pools {
+		if p.key.Revocable {
 			continue // Mesos offers these beside the rest
 		}
 		sum = sum.Add(p.offered.Amounts)

@@ -108,7 +108,7 @@ func (l *Ledger) addOffer(o *mesos.Offer, kept *offer, node string, now time.Tim
 	l.noteHold(a, kept.role)
 	for _, revocable := range []bool{false, true} {
 		key := PoolKey{kept.role, revocable}
-		if revocable && kept.revocable.Empty() && a.pools[key] == nil {
+		if revocable && kept.revocable.Empty() && a.find(key) == nil {
 			continue // no pool for what never was
 		}
 		p := a.pool(key)
@@ -172,14 +172,14 @@ func (l *Ledger) dropOffer(id string) *offer {
 
 // recount adds up again what the live offers of a role hold.
 func (l *Ledger) recount(a *agent, role string) {
-	for key, p := range a.pools {
-		if key.Role != role {
+	for _, p := range a.pools {
+		if p.key.Role != role {
 			continue
 		}
 		p.offered = resources.Offered{}
 		for _, o := range a.offers {
 			if o.role == role {
-				p.offered.Join(*o.part(key.Revocable))
+				p.offered.Join(*o.part(p.key.Revocable))
 			}
 		}
 	}
@@ -198,8 +198,8 @@ func (l *Ledger) restore(offers []*offer) {
 		o.agent.offers[o.id] = o
 		l.noteHold(o.agent, o.role)
 		l.recount(o.agent, o.role)
-		for key, p := range o.agent.pools {
-			if key.Role == o.role {
+		for _, p := range o.agent.pools {
+			if p.key.Role == o.role {
 				p.expected = resources.Offered{}
 			}
 		}
@@ -276,8 +276,8 @@ func (l *Ledger) Decline(ids []string) []string {
 }
 
 func (l *Ledger) hasClaims(o *offer) bool {
-	for key, p := range o.agent.pools {
-		if key.Role == o.role && (!p.claimed.IsZero() || len(p.ports) > 0) {
+	for _, p := range o.agent.pools {
+		if p.key.Role == o.role && (!p.claimed.IsZero() || len(p.ports) > 0) {
 			return true
 		}
 	}

@@ -168,7 +168,8 @@ func TestC15_RescindOfAReservedOffer(t *testing.T) {
 	b := newBook(t)
 	b.add(b.offer("O1", "S1", "cpus:2;mem:2048"), b.offer("O9", "S2", "cpus:2;mem:2048"))
 	b.mustClaim("p", needOf(1000, 1024), "S1")
-	_, changed, _ := b.Watch("p")
+	changed := make(chan struct{}, 1)
+	b.Watch("p", changed)
 	b.Rescind("O1")
 	b.audit()
 	select {

@@ -57,6 +57,7 @@ type View struct {
 	Offers        int
 	GPUs          bool // the agent has GPUs on offer
 	pools         []poolView
+	first         [1]poolView // where pools are, unless there are several
 }
 
 type poolView struct {
@@ -106,7 +107,6 @@ func (l *Ledger) snapshotNow() *Snapshot {
 	}
 	now := l.options.Clock.Now()
 	next := &Snapshot{Version: l.version, Connected: l.connected, index: old.index, chunks: slices.Clone(old.chunks), grown: old.grown}
-	copied := make([]bool, len(next.chunks), len(next.chunks)+1)
 	ownIndex := false
 	for _, changed := range l.dirty {
 		changed.dirty = false
@@ -121,14 +121,11 @@ func (l *Ledger) snapshotNow() *Snapshot {
 				next.index, ownIndex = maps.Clone(next.index), true
 				next.grown++
 			}
-			if at = next.place(node); len(copied) < len(next.chunks) {
-				copied = append(copied, false)
-			}
+			at = next.place(node)
 		}
-		c := at / chunkSize
-		if !copied[c] {
+		c := int(at / chunkSize)
+		if next.chunks[c] == nil || c < len(old.chunks) && next.chunks[c] == old.chunks[c] {
 			next.chunks[c] = next.chunks[c].copied()
-			copied[c] = true
 		}
 		var v *View
 		if a != nil {
@@ -136,9 +133,9 @@ func (l *Ledger) snapshotNow() *Snapshot {
 		}
 		next.chunks[c].set(at%chunkSize, v)
 	}
-	for c := range copied {
-		if copied[c] {
-			next.chunks[c].floor = floorOf(next.chunks[c])
+	for c, made := range next.chunks {
+		if c >= len(old.chunks) || made != old.chunks[c] {
+			made.setFloor()
 		}
 	}
 	clear(l.dirty) // it must keep no agent
@@ -181,7 +178,8 @@ func (s *Snapshot) Each(f func(*View) bool) {
 }
 
 func (l *Ledger) viewOf(a *agent, now time.Time) *View {
-	v := &View{pools: make([]poolView, 0, len(a.pools))}
+	v := &View{}
+	v.pools = v.first[:0]
 	l.fillView(v, a, now)
 	return v
 }
@@ -189,8 +187,8 @@ func (l *Ledger) viewOf(a *agent, now time.Time) *View {
 // fillView makes v the view of an agent. It uses the memory of v's pools again.
 func (l *Ledger) fillView(v *View, a *agent, now time.Time) {
 	*v = View{AgentID: a.id, Node: a.node, Trouble: a.trouble, Unavailable: a.unavailable, Grew: a.grew, Offers: len(a.offers), pools: v.pools[:0]}
-	for key, p := range a.pools {
-		pv := poolView{PoolKey: key, headroom: p.headroom(l.options.Executor.Amounts, now), ports: p.freePorts(now), open: !p.claimed.IsZero()}
+	for _, p := range a.pools {
+		pv := poolView{PoolKey: p.key, headroom: p.headroom(l.options.Executor.Amounts, now), ports: p.freePorts(now), open: !p.claimed.IsZero()}
 		pv.last, pv.lastAt = p.last, p.lastAt
 		pv.total, pv.ready = p.offered.Amounts, p.offered.Amounts.Sub(p.claimed)
 		switch p.executor.phase {
@@ -201,7 +199,7 @@ func (l *Ledger) fillView(v *View, a *agent, now time.Time) {
 			pv.ready = resources.Amounts{} // its answer has to come first
 		}
 		for _, o := range a.offers {
-			if o.role == key.Role {
+			if o.role == p.key.Role {
 				pv.offers++
 			}
 		}

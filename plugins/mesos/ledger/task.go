@@ -36,6 +36,9 @@ const (
 	Terminal
 )
 
+// noState is none of them.
+const noState State = -1
+
 var stateNames = [...]string{"Claimed", "Launching", "Unclear", "Restored", "Starting", "Running", "Unreachable", "Unheld", "Terminal"}
 
 func (s State) String() string { return stateNames[s] }
@@ -97,7 +100,7 @@ type Task struct {
 	// accepted says that the master has processed the ACCEPT, or can no longer do so: its word on the task counts.
 	accepted bool
 	killSent time.Time
-	watch    chan struct{} // closed when the record changes; nil while nobody waits for that
+	watch    chan<- struct{} // who waits for a change of the record; nil if nobody does
 	// tentative says that the claim only tries whether a gang fits: see Try.
 	tentative bool
 }
@@ -123,12 +126,16 @@ func (s Status) String() string {
 	return out
 }
 
-// changed wakes those who wait for the task.
+// changed wakes who waits for the task.
 func (t *Task) changed() {
-	if t.watch != nil {
-		close(t.watch)
-		t.watch = nil
+	if t.watch == nil {
+		return
 	}
+	select {
+	case t.watch <- struct{}{}:
+	default: // it has yet to see the change before
+	}
+	t.watch = nil
 }
 
 // move changes the state of a task and keeps the charge on its pool in step.
@@ -147,10 +154,9 @@ func (l *Ledger) move(t *Task, to State) {
 			l.grow(a)
 		}
 	}
-	l.count(t, -1)
 	from, since := t.State, t.ChangedAt
 	t.State, t.ChangedAt = to, l.options.Clock.Now()
-	l.count(t, +1)
+	l.count(t, from, to)
 	l.observe(Moved, t, from, since)
 	if to == Unclear {
 		l.heed[t.UID] = t
@@ -167,21 +173,27 @@ func (l *Ledger) move(t *Task, to State) {
 	}
 }
 
-// count keeps the number of records by state, and the sets of claims and of launches in flight.
-func (l *Ledger) count(t *Task, by int) {
-	l.counts[t.State] += by
-	if by > 0 && t.State.Sent() && !t.Bound {
+// count keeps the number of records by state, and the sets of claims and of launches in flight, when a record goes from one
+// state to another; noState stands for no record.
+func (l *Ledger) count(t *Task, from, to State) {
+	if from != noState {
+		l.counts[from]--
+	}
+	if to != noState {
+		l.counts[to]++
+	}
+	switch {
+	case from.Sent() == to.Sent():
+	case to.Sent() && !t.Bound:
 		l.inFlight[t.UID] = t
-	} else {
+	default:
 		delete(l.inFlight, t.UID)
 	}
-	if t.State != Claimed {
-		return
-	}
-	if by > 0 {
-		l.claims[t.UID] = t
-	} else {
+	switch Claimed {
+	case from:
 		delete(l.claims, t.UID)
+	case to:
+		l.claims[t.UID] = t
 	}
 }
 
@@ -216,7 +228,7 @@ func (l *Ledger) forget(t *Task) {
 	if l.pods[t.UID] == t {
 		delete(l.pods, t.UID)
 		delete(l.heed, t.UID)
-		l.count(t, -1)
+		l.count(t, t.State, noState)
 	}
 	if t.ID != "" {
 		delete(l.tasks, t.ID)
@@ -262,18 +274,20 @@ func (l *Ledger) Task(uid types.UID) (Task, bool) {
 	return Task{}, false
 }
 
-// Watch returns the record of a pod and, unless its task lives, a channel that is closed when it changes; that a claim begins to
-// be launched is no change. ok is false if there is no record.
-func (l *Ledger) Watch(uid types.UID) (Task, <-chan struct{}, bool) {
+// Watch returns the record of a pod and, unless its task lives, sends on wake, which should have room for one, when it next
+// changes; that a claim begins to be launched is no change. One at a time may watch a pod: a later one takes the place of the one
+// before. ok is false if there is no record.
+func (l *Ledger) Watch(uid types.UID, wake chan<- struct{}) (_ Task, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t := l.pods[uid]; t != nil {
-		if t.watch == nil && !t.State.Live() {
-			t.watch = make(chan struct{})
-		}
-		return *t, t.watch, true
+	t := l.pods[uid]
+	if t == nil {
+		return Task{}, false
 	}
-	return Task{}, nil, false
+	if !t.State.Live() {
+		t.watch = wake
+	}
+	return *t, true
 }
 
 // Tasks returns the records of all pods.

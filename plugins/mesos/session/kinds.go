@@ -42,6 +42,9 @@ func (e *economy) kinds(queue []*ledger.Waiting, now time.Time) *kinds {
 		e.names = make(kindNames, len(queue)) // of most of them none waits any more
 	}
 	k := &kinds{all: map[string]*kind{}, of: make([]*kind, len(queue))}
+	if len(queue) == 0 {
+		return k
+	}
 	for _, w := range queue {
 		n, known := e.names[w.Pod.UID]
 		if !known || n.version != w.Pod.ResourceVersion {
