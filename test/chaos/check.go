@@ -165,8 +165,12 @@ func (e *evidence) early(h *podHistory, l life) []violation {
 		if !final(t.State) || t.Source != "SOURCE_EXECUTOR" {
 			continue
 		}
-		// The pod as it was when the master heard of the end.
-		i := slices.IndexFunc(h.events, func(e podEvent) bool { return e.at.After(t.At) })
+		said := t.Said // the master may have heard of it long after
+		if said.IsZero() {
+			said = t.At
+		}
+		// The pod as it was when the executor said so. A Binding that was stored later is the ghost of a task that had ended.
+		i := slices.IndexFunc(h.events, func(e podEvent) bool { return e.at.After(said) })
 		if i < 0 {
 			i = len(h.events)
 		}
@@ -177,13 +181,13 @@ func (e *evidence) early(h *podHistory, l life) []violation {
 		if !bound(then) || stopped(then) || then.pod.Annotations[wellknown.TaskIDAnnotation] != l.task.ID {
 			return nil
 		}
-		if s := h.since(stopped); s != nil && containersStopped(*s).Before(t.At.Add(slack)) {
+		if s := h.since(stopped); s != nil && containersStopped(*s).Before(said.Add(slack)) {
 			return nil
 		}
-		if d := then.pod.DeletionTimestamp; d != nil && t.At.After(d.Add(killMargin-time.Second)) {
+		if d := then.pod.DeletionTimestamp; d != nil && said.After(d.Add(killMargin-time.Second)) {
 			return nil // nobody has said what became of it
 		}
-		return []violation{{"I6", h.uid, fmt.Sprintf("task %s was %s by its executor at %s, while the pod's containers ran", l.task.ID, t.State, clockTime(t.At))}}
+		return []violation{{"I6", h.uid, fmt.Sprintf("task %s was %s by its executor at %s, while the pod's containers ran", l.task.ID, t.State, clockTime(said))}}
 	}
 	return nil
 }

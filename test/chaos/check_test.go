@@ -66,6 +66,12 @@ func taskOf(id string, changes ...change) mesossim.Task {
 	return t
 }
 
+// said is a task whose last update names another time than that at which the master heard of it.
+func said(at float64, t mesossim.Task) mesossim.Task {
+	t.History[len(t.History)-1].Said = second(at)
+	return t
+}
+
 const byExecutor, byAgent, byMaster = "SOURCE_EXECUTOR", "SOURCE_AGENT", "SOURCE_MASTER"
 
 func task1() mesossim.Task {
@@ -162,6 +168,10 @@ func TestCheck(t *testing.T) {
 			edit: func(h *podHistory) { h.events[2].pod = podState(corev1.PodSucceeded, "n", "u.1", false) }},
 		{name: "the task ends before the containers", want: []string{"I6"}, tasks: []mesossim.Task{
 			taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{7, mesos.TASK_KILLED, byExecutor})}},
+		{name: "the executor said before the Binding that the task had ended, and the master heard of it later", tasks: []mesossim.Task{
+			said(1.5, taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{7, mesos.TASK_KILLED, byExecutor}))}},
+		{name: "the executor said before the containers ended that the task had, and the master heard of it later", want: []string{"I6"}, tasks: []mesossim.Task{
+			said(7, taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{8.6, mesos.TASK_KILLED, byExecutor}))}},
 		{name: "the record of the containers' end is late", tasks: []mesossim.Task{
 			taskOf("u.1", change{1, mesos.TASK_STAGING, ""}, change{7.9, mesos.TASK_KILLED, byExecutor})}, edit: func(h *podHistory) { finish(h, 7.7) }},
 		{name: "the task ends before the containers, which the kubelet says", want: []string{"I6"}, tasks: []mesossim.Task{

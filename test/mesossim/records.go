@@ -111,12 +111,20 @@ func (r *records) refusedTask(c *Cluster, framework string, info *mesos.TaskInfo
 
 func (r *records) strayUpdate(c *Cluster, framework string, status *mesos.TaskStatus, delivered bool) {
 	if rec := r.tasks[streamKey{framework, status.TaskID.Value}]; rec != nil {
-		reason := ""
-		if status.Reason != nil {
-			reason = status.Reason.String()
-		}
-		rec.append(c, Transition{State: status.GetState(), Source: status.GetSource().String(), Reason: reason, Message: status.GetMessage(), Delivered: delivered})
+		rec.append(c, transitionOf(status, delivered))
 	}
+}
+
+// transitionOf is what an update tells.
+func transitionOf(status *mesos.TaskStatus, delivered bool) Transition {
+	t := Transition{State: status.GetState(), Source: status.GetSource().String(), Message: status.GetMessage(), Delivered: delivered}
+	if status.Reason != nil {
+		t.Reason = status.Reason.String()
+	}
+	if seconds := status.GetTimestamp(); seconds > 0 && seconds < 1<<33 {
+		t.Said = time.UnixMicro(int64(seconds * 1e6))
+	}
+	return t
 }
 
 func (r *records) acknowledged(framework, taskID string, state mesos.TaskState) {

@@ -50,7 +50,10 @@ func (t Task) Live() bool { return !t.Launched.IsZero() && !terminal(t.State) &&
 
 // A Transition is one state that a task took.
 type Transition struct {
-	At      time.Time
+	At time.Time // when the master heard of it
+	// Said is the time that the update itself names; zero if it names none. An agent keeps an update back until the one before is
+	// acknowledged.
+	Said    time.Time
 	State   mesos.TaskState
 	Source  string // SOURCE_MASTER, SOURCE_AGENT or SOURCE_EXECUTOR; empty if no update told it
 	Reason  string // as REASON_..., empty if none

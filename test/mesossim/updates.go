@@ -115,11 +115,7 @@ func (m *master) statusUpdate(v *agentView, u agentUpdate) {
 	if resent {
 		t.rec.redelivered(u.status.GetState(), delivered)
 	} else {
-		reason := ""
-		if u.status.Reason != nil {
-			reason = u.status.Reason.String()
-		}
-		t.rec.note(m.c, Transition{State: u.status.GetState(), Source: u.status.GetSource().String(), Reason: reason, Message: u.status.GetMessage(), Delivered: delivered})
+		t.rec.note(m.c, transitionOf(u.status, delivered))
 		m.notifyTaskUpdated(t, u.status)
 	}
 	t.rec.latest(t.state)
