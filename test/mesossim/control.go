@@ -153,8 +153,9 @@ func found(ok bool, kind, name string) error {
 
 // ServeControl serves the control endpoint until the cluster or the listener is closed:
 //
-//	GET  /state   everything that the readers of Cluster return, as JSON
-//	POST /fault   {"action": "kill-agent", "agent": "agent-1"}; see controlActions
+//	GET  /state      everything that the readers of Cluster return, as JSON
+//	GET  /counters   of that the counters alone, which cost little
+//	POST /fault      {"action": "kill-agent", "agent": "agent-1"}; see controlActions
 func (c *Cluster) ServeControl(listener net.Listener) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
@@ -163,6 +164,10 @@ func (c *Cluster) ServeControl(listener net.Listener) {
 		encoder.SetIndent("", "  ")
 		_ = encoder.Encode(map[string]any{"masters": c.URLs(), "leader": c.URL(), "frameworks": c.Frameworks(), "agents": c.Agents(), "offers": c.Offers(),
 			"tasks": c.Tasks(), "executors": c.Executors(), "counters": c.Counters()})
+	})
+	mux.HandleFunc("GET /counters", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", mediaJSON)
+		_ = json.NewEncoder(w).Encode(c.Counters())
 	})
 	mux.HandleFunc("POST /fault", func(w http.ResponseWriter, r *http.Request) {
 		var request controlRequest

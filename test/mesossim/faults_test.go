@@ -3,8 +3,10 @@
 package mesossim
 
 import (
+	"encoding/json"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -263,6 +265,11 @@ func TestControlEndpoint(t *testing.T) {
 	response, text := request(t, "GET", "http://"+url+"/state", nil, nil)
 	if response.StatusCode != 200 || !strings.Contains(text, `"counters"`) {
 		t.Errorf("state: %s %s", response.Status, text)
+	}
+	var counters Counters
+	response, text = request(t, "GET", "http://"+url+"/counters", nil, nil)
+	if err := json.Unmarshal([]byte(text), &counters); err != nil || response.StatusCode != 200 || !reflect.DeepEqual(counters, c.Counters()) {
+		t.Errorf("counters: %s %s (%v)", response.Status, text, err)
 	}
 	c.Close()
 	<-served

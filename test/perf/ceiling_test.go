@@ -3,7 +3,9 @@
 package perf
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/test/mesossim"
+	"github.com/kube-mesos/kube-mesos-scheduler/test/mesossim/simprocess"
 )
 
 // startSim starts a simulator with synthetic agents, named like their nodes.
@@ -37,8 +40,29 @@ func startScripted(t *testing.T, agents int, resources string, script mesossim.S
 	return sim, nodes
 }
 
+// startOwn starts a simulator in a process of its own, with agents node-1, node-2 and so on.
+func startOwn(t *testing.T, agents int, resources string) (*simprocess.Process, []string) {
+	t.Helper()
+	sim, err := simprocess.Start("../../bin/mesos-sim", fmt.Sprintf("--agent=name=node resources=%s count=%d", resources, agents))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Stop)
+	nodes := make([]string, agents)
+	for i := range nodes {
+		nodes[i] = fmt.Sprintf("node-%d", i+1)
+	}
+	return sim, nodes
+}
+
+// cost is what a run took.
+type cost struct {
+	rate           float64       // tasks a second
+	cpu, simulator time.Duration // for a task: of this process, and of the simulator
+}
+
 // TestCeiling compares the plugin's own part with a client that launches the same tasks by the best possible ACCEPTs. The
-// API server, which is slower than both, is left out.
+// API server, which is slower than both, is left out, and the simulator is a process of its own, as a master is.
 func TestCeiling(t *testing.T) {
 	for _, c := range []struct {
 		agents, tasks int
@@ -48,7 +72,7 @@ func TestCeiling(t *testing.T) {
 		{100, 20000, "cpus:32;mem:32768;disk:100000;ports:[31000-32000]"},
 	} {
 		t.Run(fmt.Sprintf("agents=%d", c.agents), func(t *testing.T) {
-			var raw, ours []float64
+			var raw, ours []cost
 			for range 3 { // each in a test of its own, which leaves nothing behind for the next one's garbage collector
 				t.Run("raw", func(t *testing.T) { raw = append(raw, bareRate(t, c.agents, c.tasks, c.resources)) })
 				t.Run("mesos", func(t *testing.T) { ours = append(ours, coreRate(t, c.agents, c.tasks, c.resources)) })
@@ -56,9 +80,12 @@ func TestCeiling(t *testing.T) {
 			if t.Failed() {
 				return
 			}
-			slices.Sort(raw)
-			slices.Sort(ours)
-			fmt.Printf("ceiling: agents=%d raw=%.0f mesos=%.0f ratio=%.2f\n", c.agents, raw[1], ours[1], ours[1]/raw[1])
+			byRate := func(x, y cost) int { return cmp.Compare(x.rate, y.rate) }
+			slices.SortFunc(raw, byRate)
+			slices.SortFunc(ours, byRate)
+			r, o := raw[1], ours[1]
+			fmt.Printf("ceiling: agents=%d raw=%.0f mesos=%.0f ratio=%.2f\n", c.agents, r.rate, o.rate, o.rate/r.rate)
+			fmt.Printf("cpu: ceiling agents=%d raw=%v/task+%v mesos=%v/task+%v for the simulator\n", c.agents, r.cpu, r.simulator, o.cpu, o.simulator)
 		})
 	}
 }
@@ -66,38 +93,51 @@ func TestCeiling(t *testing.T) {
 // perAccept is how many tasks one ACCEPT launches at most, for both.
 const perAccept = 100
 
-func bareRate(t *testing.T, agents, tasks int, resources string) float64 {
-	sim, _ := startSim(t, agents, resources)
-	defer sim.Close()
-	b, stop := startBare(t, sim.URL())
+func bareRate(t *testing.T, agents, tasks int, resources string) cost {
+	sim, _ := startOwn(t, agents, resources)
+	b, stop := startBare(t, sim.Master)
 	defer stop()
-	took := b.launch(tasks, perAccept)
-	return rate(t, sim, tasks, time.Now().Add(-took))
+	return measure(t, sim, tasks, func() time.Time {
+		took := b.launch(tasks, perAccept)
+		return time.Now().Add(-took)
+	})
 }
 
-func coreRate(t *testing.T, agents, tasks int, resources string) float64 {
-	sim, nodes := startSim(t, agents, resources)
-	defer sim.Close()
-	c := startCore(t, sim.URL(), &memoryIdentity{}, nodes, nil)
+func coreRate(t *testing.T, agents, tasks int, resources string) cost {
+	sim, nodes := startOwn(t, agents, resources)
+	c := startCore(t, sim.Master, &memoryIdentity{}, nodes, nil)
 	defer c.stop()
 	await(t, "offers", func() bool { return c.book.AgentCount() == agents })
 	pods := make([]*v1.Pod, tasks)
 	for i := range pods {
 		pods[i] = barePod(i)
 	}
-	begun := time.Now()
-	c.launchAll(t, pods)
-	return rate(t, sim, tasks, begun)
+	return measure(t, sim, tasks, func() time.Time {
+		begun := time.Now()
+		c.launchAll(t, pods)
+		return begun
+	})
 }
 
-// rate waits until all tasks run and both updates of each, TASK_STARTING and TASK_RUNNING, are acknowledged: only then is
-// nothing left to do for them. It returns how many tasks that made in a second.
-func rate(t *testing.T, sim *mesossim.Cluster, tasks int, begun time.Time) float64 {
-	await(t, "acknowledgements", func() bool { return sim.Counters().Acknowledged >= 2*tasks })
-	took, counters := time.Since(begun), sim.Counters()
+// measure launches tasks and waits until all run and both updates of each, TASK_STARTING and TASK_RUNNING, are acknowledged:
+// only then is nothing left to do for them. launch returns when it began.
+func measure(t *testing.T, sim *simprocess.Process, tasks int, launch func() time.Time) cost {
+	own := os.Getpid()
+	cpu, simulator := simprocess.CPU(own), sim.CPU()
+	begun := launch()
+	var counters mesossim.Counters
+	await(t, "acknowledgements", func() (done bool) {
+		var err error
+		if counters, err = sim.Counters(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return counters.Acknowledged >= 2*tasks
+	})
+	took := time.Since(begun)
 	if n := counters.Updates[mesos.TASK_RUNNING.String()]; n < tasks {
 		t.Errorf("%d of %d tasks run", n, tasks)
 	}
 	t.Logf("%v, calls %v", took, counters.Calls)
-	return float64(tasks) / took.Seconds()
+	per := func(d time.Duration) time.Duration { return (d / time.Duration(tasks)).Round(time.Microsecond) }
+	return cost{float64(tasks) / took.Seconds(), per(simprocess.CPU(own) - cpu), per(sim.CPU() - simulator)}
 }

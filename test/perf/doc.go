@@ -4,7 +4,7 @@
 // asserted: they depend on the machine and on what else it does.
 //
 //	path:     create -> TASK_RUNNING and bound, real API server and scheduler process, few and many agents
-//	ceiling:  the plugin's own part (ledger, launcher, session) against a bare client on the same simulator
+//	ceiling:  the plugin's own part (ledger, launcher, session) against a bare client, the simulator a process of its own
 //	latency:  one pod at a time while idle, against the same launch by a bare client
 //	economy:  what a second framework gets, and what we hold and ask for
 //	recovery: a restart with many bound pods

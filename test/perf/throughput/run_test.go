@@ -28,6 +28,7 @@ import (
 	"k8s.io/kubernetes/test/utils/client-go/ktesting"
 
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos"
+	"github.com/kube-mesos/kube-mesos-scheduler/test/mesossim/simprocess"
 )
 
 // stateNamespace is where the plugin keeps its framework id.
@@ -75,7 +76,7 @@ func (w *watcher) see(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.begun.IsZero() {
-		w.begun, w.cpuBegun, w.simBegun = time.Now(), cpu(os.Getpid()), w.simCPU()
+		w.begun, w.cpuBegun, w.simBegun = time.Now(), simprocess.CPU(os.Getpid()), w.simCPU()
 		if path := os.Getenv("THROUGHPUT_PROFILE"); path != "" {
 			if file, err := os.Create(path); err == nil && pprof.StartCPUProfile(file) == nil {
 				w.profile = file
@@ -91,7 +92,7 @@ func (w *watcher) see(pod *v1.Pod) {
 	w.times = append(w.times, time.Since(w.begun))
 	if len(w.bound) == w.want {
 		w.ended = time.Now()
-		w.cpuUsed, w.simUsed = cpu(os.Getpid())-w.cpuBegun, w.simCPU()-w.simBegun
+		w.cpuUsed, w.simUsed = simprocess.CPU(os.Getpid())-w.cpuBegun, w.simCPU()-w.simBegun
 		if w.profile != nil {
 			pprof.StopCPUProfile()
 			_ = w.profile.Close()
@@ -114,7 +115,7 @@ func (w *watcher) simCPU() time.Duration {
 	if w.sim == nil {
 		return 0
 	}
-	return cpu(w.sim.cmd.Process.Pid)
+	return w.sim.CPU()
 }
 
 // result waits for the last task and returns the figures.
@@ -144,8 +145,8 @@ func (w *watcher) result() (*result, error) {
 func (w *watcher) lastRuns(r *result) (last time.Time, err error) {
 	const limit = 30 * time.Second
 	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		state, err := w.sim.state()
-		if err != nil {
+		var state simulatorState
+		if err := w.sim.State(context.Background(), &state); err != nil {
 			return last, err
 		}
 		running := state.running(measured)
@@ -233,7 +234,7 @@ func BenchmarkRun(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Cleanup(sim.stop)
+		b.Cleanup(sim.Stop)
 		watch.sim = sim
 	}
 	definition, err := write(b.TempDir(), w, watch.sim)
@@ -319,7 +320,7 @@ func write(dir string, w *workload, sim *simulator) (string, error) {
 	defer file.Close()
 	values := struct{ Master string }{}
 	if sim != nil {
-		values.Master = sim.master
+		values.Master = sim.Master
 	}
 	if err := made.Execute(file, values); err != nil {
 		return "", err
