@@ -121,7 +121,7 @@ func transitionOf(status *mesos.TaskStatus, delivered bool) Transition {
 	if status.Reason != nil {
 		t.Reason = status.Reason.String()
 	}
-	if seconds := status.GetTimestamp(); seconds > 0 && seconds < 1<<33 {
+	if seconds := status.GetTimestamp(); seconds > 0 && seconds < 1<<33 { // an executor may say anything
 		t.Said = time.UnixMicro(int64(seconds * 1e6))
 	}
 	return t

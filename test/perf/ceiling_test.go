@@ -40,8 +40,8 @@ func startScripted(t *testing.T, agents int, resources string, script mesossim.S
 	return sim, nodes
 }
 
-// startOwn starts a simulator in a process of its own, with agents node-1, node-2 and so on.
-func startOwn(t *testing.T, agents int, resources string) (*simprocess.Process, []string) {
+// startProcess starts a simulator in a process of its own, with agents node-1, node-2 and so on.
+func startProcess(t *testing.T, agents int, resources string) (*simprocess.Process, []string) {
 	t.Helper()
 	sim, err := simprocess.Start("../../bin/mesos-sim", fmt.Sprintf("--agent=name=node resources=%s count=%d", resources, agents))
 	if err != nil {
@@ -94,7 +94,7 @@ func TestCeiling(t *testing.T) {
 const perAccept = 100
 
 func bareRate(t *testing.T, agents, tasks int, resources string) cost {
-	sim, _ := startOwn(t, agents, resources)
+	sim, _ := startProcess(t, agents, resources)
 	b, stop := startBare(t, sim.Master)
 	defer stop()
 	return measure(t, sim, tasks, func() time.Time {
@@ -104,7 +104,7 @@ func bareRate(t *testing.T, agents, tasks int, resources string) cost {
 }
 
 func coreRate(t *testing.T, agents, tasks int, resources string) cost {
-	sim, nodes := startOwn(t, agents, resources)
+	sim, nodes := startProcess(t, agents, resources)
 	c := startCore(t, sim.Master, &memoryIdentity{}, nodes, nil)
 	defer c.stop()
 	await(t, "offers", func() bool { return c.book.AgentCount() == agents })

@@ -71,8 +71,8 @@ type Launcher struct {
 	sending *semaphore.Weighted // those of them that are on record
 	waiting waiting
 	readied chan struct{} // tells of ready claims
-	mu      sync.Mutex
-	ready   []claim // that have yet to be put into their queues
+	mu      sync.Mutex    // guards ready
+	ready   []claim       // that have yet to be put into their queues
 	// unlimited has the agents that refuse limits.
 	unlimited sync.Map
 }
@@ -121,7 +121,7 @@ func (l *Launcher) enqueue(c claim) {
 	nudge(l.readied)
 }
 
-// take returns the claims that have become ready since it was last called, in spare's memory next time.
+// take returns the claims that have become ready since it was last called. Those that become ready next use the memory of spare.
 func (l *Launcher) take(spare []claim) []claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -458,6 +458,38 @@ func TestTheRestOfAFullBatchWaits(t *testing.T) {
 	}
 }
 
+// A claim that is still one after its time is handed over again: whatever became of its place in the queue, it is not forgotten.
+func TestAClaimThatWaitsIsHandedOverAgain(t *testing.T) {
+	f := setUp(t)
+	idle := New(f.options, f.book, f.mesos, &f.record) // nobody runs it, so that the claim stays one
+	f.offer("S1")
+	f.claim("p", "S1")
+	ctx, cancel := context.WithCancel(f.ctx)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = idle.Launch(ctx, "p")
+	}()
+	for range 3 {
+		<-idle.readied
+		if got := idle.take(nil); len(got) != 1 || got[0].uid != "p" {
+			t.Errorf("handed over: %v", got)
+		}
+		f.clock.Step(f.options.Backing)
+		limit := time.Now().Add(10 * time.Second)
+		for len(idle.readied) == 0 {
+			if time.Now().After(limit) {
+				t.Fatal("it is forgotten")
+			}
+			idle.waiting.wakeDue(f.clock.Now())
+			runtime.Gosched()
+		}
+	}
+	cancel()
+	<-done
+}
+
 // Defect 7 of the 2015 system, and the pace of a launch that cannot be sent.
 func TestRefusedAcceptIsRepeatedAtAPace(t *testing.T) {
 	f := setUp(t)

@@ -22,9 +22,9 @@ const maxFree = 4096
 
 // waiter is one that waits.
 type waiter struct {
-	wake chan struct{} // of one. It may be readable without a cause, so who is woken looks
-	at   int           // place in all
-	till time.Time     // when it is to be woken in any case
+	wake  chan struct{} // of one. It may be readable without a cause, so who is woken looks
+	at    int           // place in all
+	until time.Time     // when it is to be woken in any case; zero while that is not said
 }
 
 // enter adds a waiter, which is not woken before until says when.
@@ -37,7 +37,7 @@ func (w *waiting) enter() *waiter {
 	} else {
 		one = &waiter{wake: make(chan struct{}, 1)}
 	}
-	one.at, one.till = len(w.all), time.Time{}
+	one.at, one.until = len(w.all), time.Time{}
 	w.all = append(w.all, one)
 	return one
 }
@@ -57,10 +57,10 @@ func (w *waiting) leave(one *waiter) {
 }
 
 // until says when a waiter is to be woken in any case: at the first look after that.
-func (w *waiting) until(one *waiter, till time.Time) {
+func (w *waiting) until(one *waiter, t time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	one.till = till
+	one.until = t
 }
 
 // wakeDue wakes those whose time has come.
@@ -68,7 +68,7 @@ func (w *waiting) wakeDue(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, one := range w.all {
-		if !one.till.IsZero() && !now.Before(one.till) {
+		if !one.until.IsZero() && !now.Before(one.until) {
 			nudge(one.wake)
 		}
 	}

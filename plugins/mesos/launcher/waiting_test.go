@@ -37,7 +37,7 @@ func TestWaiting(t *testing.T) {
 	w.leave(a)
 	woken(after(3*time.Second), c) // c is found where a was; b has no time
 	again := w.enter()
-	if again != a || !again.till.IsZero() {
+	if again != a || !again.until.IsZero() {
 		t.Errorf("a waiter is not used again, or has the time of before: %+v", again)
 	}
 	woken(after(time.Hour), c)

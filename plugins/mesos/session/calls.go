@@ -56,13 +56,13 @@ func ids(offerIDs []string) []mesos.OfferID {
 // maxAcks bounds the acknowledgements that wait to be sent. When there are more, events are read slower.
 const maxAcks = 8192
 
-// ackWindow is how long acknowledgements are gathered, unless there are enough for a batch: each packet that is saved, and each
+// ackWindow is how long acknowledgements are gathered, unless there are enough: each packet that is saved, and each
 // wake-up of the master, counts more than the delay. An agent keeps a task's next update back until the one before is
 // acknowledged, so it delays TASK_RUNNING.
 const ackWindow = 5 * time.Millisecond
 
-// ackBatch is how many are enough.
-const ackBatch = 256
+// ackEnough is how many need not wait for more.
+const ackEnough = 256
 
 func (s *Session) acknowledge(ctx context.Context, call *scheduler.Call) {
 	select {
@@ -82,7 +82,7 @@ func (s *Session) ackLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if len(s.acks) < ackBatch && !s.sleep(ctx, ackWindow) {
+		if len(s.acks) < ackEnough && !s.sleep(ctx, ackWindow) {
 			return nil
 		}
 		for len(batch) < cap(batch) && len(s.acks) > 0 { // this goroutine alone takes from it

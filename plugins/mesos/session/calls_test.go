@@ -16,11 +16,11 @@ import (
 	"github.com/kube-mesos/kube-mesos-scheduler/plugins/mesos/mesosapi"
 )
 
-// TestAcknowledgementsDoNotWaitForMore: they are gathered for a moment, but not when there are enough for a batch.
+// TestAcknowledgementsDoNotWaitForMore: they are gathered for a moment, but not when there are enough.
 func TestAcknowledgementsDoNotWaitForMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Clock: testclock.NewFakeClock(time.Now())}, Hooks{}, nil) // time stands still
-		for range mesosapi.MaxAcknowledge + ackBatch + 1 {
+		for range mesosapi.MaxAcknowledge + ackEnough + 1 {
 			s.acks <- calls.Acknowledge("agent", "task", []byte("uuid"))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
