@@ -64,7 +64,7 @@ conformance: ## Compare the Mesos simulator with recordings of a real master and
 	@hack/conformance.sh
 
 .PHONY: fuzz
-fuzz: ## Fuzz what reads the network, FUZZ_SECONDS (20) a target
+fuzz: ## Fuzz what reads the network, with FUZZ_EXECS (50000) inputs a target
 	@hack/fuzz.sh
 
 .PHONY: vulncheck
