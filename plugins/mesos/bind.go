@@ -165,9 +165,10 @@ func (m *Mesos) send(ctx context.Context, binding *v1.Binding) error {
 }
 
 // maxBindings bounds the Bindings in flight. Offers that come back let many tasks start at one moment. An API server takes
-// 100 requests on one connection, also those of others in this process, and for each one more the client opens another
-// connection, with all that TLS costs.
-const maxBindings = 50
+// 100 requests on one connection, also watches and those of others in this process, and for each one more the client opens
+// another connection, with all that TLS costs. Fewer make tasks wait for their Binding, and each write of the launch log
+// longer by those that wait.
+const maxBindings = 75
 
 // look asks the API server for a pod as it is now; it returns nil if there is none of its UID any more.
 func (m *Mesos) look(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
