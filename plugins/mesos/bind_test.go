@@ -42,7 +42,7 @@ func TestAnnotationsFit(t *testing.T) {
 		{"none", nil, true},
 		{"as large as can be", map[string]string{key: strings.Repeat("x", most)}, true},
 		{"a byte more", map[string]string{key: strings.Repeat("x", most+1)}, false},
-		{"one of ours from before, which is replaced", map[string]string{wellknown.TaskIDAnnotation: strings.Repeat("x", most+1)}, true},
+		{"one of ours from before, which is replaced", map[string]string{wellknown.TaskIDAnnotation: strings.Repeat("x", apivalidation.TotalAnnotationSizeLimitB)}, true},
 	} {
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: c.annotations}}
 		if err := annotationsFit(pod, claimed); (err == nil) != c.fits {
