@@ -164,10 +164,10 @@ func (m *Mesos) send(ctx context.Context, binding *v1.Binding) error {
 	return m.handle.ClientSet().CoreV1().Pods(binding.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
 }
 
-// maxBindings bounds the Bindings in flight. Offers that come back let many tasks start at one moment. An API server takes
-// 100 requests on one connection, also watches and those of others in this process, and for each one more the client opens
-// another connection, with all that TLS costs. Fewer make tasks wait for their Binding, and each write of the launch log
-// longer by those that wait.
+// maxBindings bounds the Bindings in flight. Offers that come back let many tasks start at one moment. Unless it is told
+// otherwise, kube-apiserver takes 100 requests at a time on one connection (pkg/server/secure_serving.go), watches and those of
+// others in this process among them, and beyond that the client opens more connections, with all that TLS costs. Fewer
+// Bindings make tasks wait, and a task that waits is in each write of the launch log.
 const maxBindings = 75
 
 // look asks the API server for a pod as it is now; it returns nil if there is none of its UID any more.

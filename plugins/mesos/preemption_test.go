@@ -52,6 +52,7 @@ func TestPreempts(t *testing.T) {
 		{"one that evicts nobody", []fwk.Handle{&profileOf{plugins: schedulerconfig.Plugins{PostFilter: set("DynamicResources"), PodGroupPostFilter: set("DynamicResources")}}}, false},
 		{"preemption", []fwk.Handle{&profileOf{plugins: schedulerconfig.Plugins{PostFilter: set("DynamicResources", "DefaultPreemption")}}}, true},
 		{"preemption for groups alone", []fwk.Handle{&profileOf{plugins: schedulerconfig.Plugins{PodGroupPostFilter: set("DefaultPreemption")}}}, true},
+		// So many that the one is seldom the last that is looked at: profiles have no order.
 		{"preemption in one profile of many", append(slices.Repeat([]fwk.Handle{&profileOf{}}, 20), &profileOf{plugins: schedulerconfig.Plugins{PostFilter: set("DefaultPreemption")}}), true},
 		{"a plugin that is not known", []fwk.Handle{&profileOf{plugins: schedulerconfig.Plugins{PostFilter: set("Other")}}}, true},
 		{"a profile that does not tell", []fwk.Handle{struct{ fwk.Handle }{}}, true},

@@ -18,21 +18,23 @@ import (
 
 // TestScale measures the plugin's core with many agents and running tasks: how fast it launches while it holds offers, how long
 // the same takes when all offers were given back and have to come anew, what it keeps in memory, and how long a start with full
-// reconciliation takes. It prints how the cost grows with the size. The simulator is in the
-// same process, and its share of the memory is what is there before the core is.
+// reconciliation takes. It prints how the cost grows with the size. The simulator is in the same process, and its share of the
+// memory is what is there before the core is.
 func TestScale(t *testing.T) {
 	if os.Getenv("SCALE") == "" {
 		t.Skip("run by make bench-scale")
 	}
 	small := measureScale(t, 1_000, 10_000)
 	large := measureScale(t, 10_000, 100_000)
-	fmt.Printf("scale: memory-grows=%.1fx start-grows=%.1fx rate-grows=%.2fx\n", large.memory/small.memory, large.start.Seconds()/small.start.Seconds(), large.rate/small.rate)
+	fmt.Printf("scale: memory-grows=%.1fx start-grows=%.1fx from-idle-grows=%.1fx rate-grows=%.2fx\n",
+		large.memory/small.memory, large.start.Seconds()/small.start.Seconds(), large.fromIdle.Seconds()/small.fromIdle.Seconds(), large.rate/small.rate)
 }
 
 type scale struct {
-	memory float64 // MiB
-	start  time.Duration
-	rate   float64 // tasks a second
+	memory   float64 // MiB
+	start    time.Duration
+	fromIdle time.Duration // until the probes are launched
+	rate     float64       // tasks a second
 }
 
 // probes are the tasks whose launch is timed with everything else running, twice.
@@ -89,7 +91,7 @@ func measureScale(t *testing.T, agents, tasks int) scale {
 	start := time.Since(begun)
 	with := heap()
 	c.stop()
-	s := scale{memory: max(with-without, 0.1), start: start, rate: rate}
+	s := scale{memory: max(with-without, 0.1), start: start, fromIdle: fromIdle, rate: rate}
 	fmt.Printf("scale: agents=%d tasks=%d memory=%.0fMiB fill=%v rate=%.0f tasks/s from-idle=%v start-with-reconciliation=%v\n",
 		agents, tasks, s.memory, fill.Round(time.Millisecond), rate, fromIdle.Round(time.Millisecond), start.Round(time.Millisecond))
 	return s
